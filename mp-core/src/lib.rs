@@ -104,7 +104,7 @@ pub mod starting {
     pub use crate::world::{Command, Family};
 }
 
-/// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_here`]. Not for
+/// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_node`]. Not for
 /// programs, so the `onchip` crate does not export it.
 pub mod bridge {
     pub use crate::world::{Bridge, Carries, Crossing, Left, Part, Taken};

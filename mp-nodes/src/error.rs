@@ -98,6 +98,18 @@ pub enum Error {
         /// The node.
         node: usize,
     },
+    /// A node has no ranks.
+    #[error("node {node} has no ranks: every node must have at least one")]
+    NoRanks {
+        /// The node.
+        node: usize,
+    },
+    /// A node runs another version of this library.
+    #[error("node {node} runs another version of Onchip: run the same program on all nodes")]
+    OtherVersion {
+        /// The node.
+        node: usize,
+    },
     /// Another node has sent something that no relay sends. Do all nodes run the same program?
     #[error(
         "node {node} has sent something else than frames of a relay: run the same program on all nodes"

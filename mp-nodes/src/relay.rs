@@ -13,6 +13,7 @@
 
 use std::{
     collections::HashMap,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -54,7 +55,7 @@ pub(crate) struct Relay<'w> {
     connection: Box<dyn Interconnect>,
     bridge: Bridge<'w>,
     /// The first rank of each node, and the number of ranks at the end.
-    first: Vec<u32>,
+    first: Arc<[u32]>,
     /// Channels, by the numbers that this node has given to them.
     lines: Vec<Line>,
     /// How many channels of a name there were between two ranks.
@@ -67,6 +68,8 @@ pub(crate) struct Relay<'w> {
     ending: Vec<(u32, Left)>,
     /// Whether each rank of the world runs, as far as this node knows.
     running: Vec<bool>,
+    /// Whether each node was lost.
+    lost: Vec<bool>,
     /// The bytes of one message.
     message: Vec<u8>,
     idle: Idle,
@@ -77,7 +80,7 @@ impl<'w> Relay<'w> {
     pub(crate) fn new(
         connection: Box<dyn Interconnect>,
         bridge: Bridge<'w>,
-        first: Vec<u32>,
+        first: Arc<[u32]>,
     ) -> Self {
         let (nodes, ranks) = (connection.nodes(), first.last().copied().unwrap_or(0));
         Self {
@@ -90,6 +93,7 @@ impl<'w> Relay<'w> {
             out: vec![Vec::new(); nodes],
             ending: Vec::new(),
             running: vec![true; ranks as usize],
+            lost: vec![false; nodes],
             message: Vec::new(),
             idle: Idle::default(),
         }
@@ -97,19 +101,61 @@ impl<'w> Relay<'w> {
 
     /// Works until all ranks of all nodes have ended.
     pub(crate) fn run(mut self) -> Result<()> {
+        if let Err(error) = self.work() {
+            // Nothing comes from any other node any more.
+            let here = self.connection.node();
+            for node in (0..self.out.len()).filter(|&node| node != here) {
+                self.lose(node)?;
+            }
+            return Err(error);
+        }
+        match self.connection.end() {
+            // The ranks know that already.
+            Err(Error::NodeLost { node }) if self.lost[node] => Ok(()),
+            ended => ended,
+        }
+    }
+
+    fn work(&mut self) -> Result<()> {
         loop {
-            let moved = self.round()?;
-            if !moved && !self.running.contains(&true) && self.connection.progress()? == 0 {
-                return self.connection.end();
+            let moved = match self.round() {
+                Ok(moved) => moved,
+                Err(Error::NodeLost { node }) => self.lose(node)?,
+                Err(error) => return Err(error),
+            };
+            if !moved && !self.running.contains(&true) && self.pending()? == 0 {
+                return Ok(());
             }
             self.idle.after(moved);
         }
     }
 
+    /// Returns how many messages are not sent yet, as far as they can be sent.
+    fn pending(&mut self) -> Result<usize> {
+        match self.connection.progress() {
+            Err(Error::NodeLost { node }) if self.lost[node] => Ok(0),
+            pending => pending,
+        }
+    }
+
+    /// Tells the ranks of this node that a node was lost with all its ranks. Returns whether that is new.
+    fn lose(&mut self, node: usize) -> Result<bool> {
+        if std::mem::replace(&mut self.lost[node], true) {
+            return Ok(false);
+        }
+        for line in self.lines.iter_mut().filter(|line| line.node == node) {
+            line.part.take().into_iter().for_each(|part| part.close(Left::Lost));
+        }
+        for rank in self.first[node]..self.first[node + 1] {
+            self.running[rank as usize] = false;
+            self.bridge.end(rank, Left::Lost)?;
+        }
+        Ok(true)
+    }
+
     /// Does what there is to do. Returns whether there was anything.
     fn round(&mut self) -> Result<bool> {
-        let mut moved = self.hear()?;
-        moved |= self.find()?;
+        let mut moved = self.find()?;
         for line in 0..self.lines.len() {
             moved |= self.bring_on(line)?;
         }
@@ -127,13 +173,14 @@ impl<'w> Relay<'w> {
         for node in 0..self.out.len() {
             moved |= self.flush(node)?;
         }
-        self.connection.progress()?;
-        Ok(moved)
+        self.pending()?;
+        // This comes last, because it fails as long as a node is lost.
+        Ok(self.hear()? || moved)
     }
 
     /// Adds a frame to what goes to another node.
     fn tell(&mut self, node: usize, frame: &Frame, bytes: &[u8]) {
-        if node != self.connection.node() {
+        if node != self.connection.node() && !self.lost[node] {
             frame.add(bytes, &mut self.out[node]);
         }
     }
@@ -228,7 +275,10 @@ impl<'w> Relay<'w> {
     /// Passes on what has arrived. Returns whether anything has.
     fn hear(&mut self) -> Result<bool> {
         let mut any = false;
-        while let Some(arrived) = self.connection.probe()? {
+        while let Some(arrived) = match self.connection.probe() {
+            Err(Error::NodeLost { node }) if self.lost[node] => None,
+            arrived => arrived?,
+        } {
             let mut bytes = vec![0; arrived.len];
             self.connection.receive_into(&mut bytes)?;
             let mut rest = &bytes[..];

@@ -1,8 +1,17 @@
 //! Worlds on several nodes.
 
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
 use mp_core::{Cause, Rank, World};
 
-use crate::{error::Result, interconnect::Interconnect, relay::Relay};
+use crate::{
+    error::{Error, Result},
+    interconnect::Interconnect,
+    relay::Relay,
+};
 
 /// Runs `code` as the ranks of this node, and joins them with those of all other nodes to one world. All nodes must call
 /// this. Ranks are threads of the calling process. They are numbered over all nodes, in the order of the nodes, and every
@@ -37,20 +46,40 @@ use crate::{error::Result, interconnect::Interconnect, relay::Relay};
 /// });
 /// ```
 ///
+/// If a node is lost, its ranks are lost, and the others go on, if the interconnect can.
+///
 /// # Errors
-/// Those of the interconnect; [`World`](crate::Error::World) if this node's part of the world can't be made.
+/// Those of the interconnect; [`NoRanks`](Error::NoRanks) and [`OtherVersion`](Error::OtherVersion), at all nodes;
+/// [`World`](Error::World) if this node's part of the world can't be made. The ranks of all other nodes are then lost to
+/// the ranks of this one.
 pub fn run<T: Send>(
     mut connection: Box<dyn Interconnect>,
     ranks: usize,
     code: impl Fn(&Rank) -> mp_core::Result<T> + Sync,
 ) -> Result<Vec<std::result::Result<T, Cause>>> {
-    let all = connection.all_gather(&[ranks as u64])?;
+    let words = connection.all_gather(&[ranks as u64, version()])?;
     let mut first = vec![0];
-    for ranks in all {
-        let next = first.last().map_or(0, |&last: &u32| u64::from(last)) + ranks;
+    for (node, words) in words.chunks_exact(2).enumerate() {
+        let (ranks, theirs) = (words[0], words[1]);
+        if theirs != version() {
+            return Err(Error::OtherVersion { node });
+        }
+        if ranks == 0 {
+            return Err(Error::NoRanks { node });
+        }
+        let next = first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(ranks);
         first.push(u32::try_from(next).unwrap_or(u32::MAX));
     }
-    let here = first[connection.node()] as usize..first[connection.node() + 1] as usize;
-    let size = first.last().map_or(0, |&size| size as usize);
-    World::threads(size).run_here(here, code, |bridge| Relay::new(connection, bridge, first).run())
+    let (node, size) = (connection.node(), first.last().map_or(0, |&size| size as usize));
+    let first: Arc<[u32]> = first.into();
+    World::threads(size).run_node(Arc::clone(&first), node, code, |bridge| {
+        Relay::new(connection, bridge, first).run()
+    })
+}
+
+/// Returns a number that differs between versions whose relays do not understand each other.
+fn version() -> u64 {
+    let mut hash = DefaultHasher::new();
+    env!("CARGO_PKG_VERSION").hash(&mut hash);
+    hash.finish()
 }

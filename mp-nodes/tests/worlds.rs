@@ -5,7 +5,7 @@ mod support;
 use std::{sync::Barrier, thread};
 
 use mp_core::{Cause, Rank, Result as CoreResult};
-use mp_nodes::{InMemory, Result};
+use mp_nodes::{Arrived, InMemory, Interconnect, Result};
 use onchip::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use onchip::{Channel, Error, ErrorKind};
 
@@ -40,8 +40,19 @@ fn all_succeed<T: std::fmt::Debug>(outcomes: Vec<std::result::Result<T, Cause>>)
 fn ranks_are_numbered_over_all_nodes() {
     for nodes in WORLDS {
         let ranks: usize = nodes.iter().sum();
-        let ids = all_succeed(world(nodes, |rank| Ok((rank.id(), rank.size()))));
-        assert_eq!(ids, (0..ranks).map(|id| (id, ranks)).collect::<Vec<_>>());
+        let ids = all_succeed(world(nodes, |rank| {
+            assert_eq!((rank.size(), rank.nodes()), (ranks, nodes.len()));
+            assert!(rank.ranks_here().contains(&rank.id()));
+            assert_eq!(rank.ranks_here().len(), nodes[rank.node()]);
+            for other in 0..ranks {
+                let same = rank.ranks_here().contains(&other);
+                assert_eq!(rank.node_of(other)? == rank.node(), same);
+            }
+            assert!(rank.node_of(ranks).is_err());
+            Ok((rank.id(), rank.node()))
+        }));
+        let node_of = (0..).zip(nodes).flat_map(|(node, &ranks)| vec![node; ranks]);
+        assert_eq!(ids, (0..).zip(node_of).collect::<Vec<_>>());
     }
 }
 
@@ -316,4 +327,121 @@ fn one_rank_receives_from_any_other() {
             Ok(())
         }));
     }
+}
+
+/// A connection that fails after so many messages, as if its node had crashed.
+#[derive(Debug)]
+struct Failing(InMemory, usize);
+
+impl Interconnect for Failing {
+    fn node(&self) -> usize {
+        self.0.node()
+    }
+
+    fn nodes(&self) -> usize {
+        self.0.nodes()
+    }
+
+    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
+        let failed = || mp_nodes::Error::Engine { call: "MPI_Isend", text: "a test".to_owned() };
+        self.1 = self.1.checked_sub(1).ok_or_else(failed)?;
+        self.0.send(to, tag, bytes)
+    }
+
+    fn progress(&mut self) -> Result<usize> {
+        self.0.progress()
+    }
+
+    fn probe(&mut self) -> Result<Option<Arrived>> {
+        self.0.probe()
+    }
+
+    fn receive_into(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.0.receive_into(buffer)
+    }
+
+    fn all_gather(&mut self, words: &[u64]) -> Result<Vec<u64>> {
+        self.0.all_gather(words)
+    }
+
+    fn abort(&mut self, status: i32) -> Result<()> {
+        self.0.abort(status)
+    }
+
+    fn end(self: Box<Self>) -> Result<()> {
+        Box::new(self.0).end()
+    }
+}
+
+/// A node that fails in the middle of its messages is lost to the others with all its ranks, and they to it. No rank
+/// waits for ever, and the others go on with each other.
+#[test]
+fn a_node_that_is_lost_is_lost_with_all_its_ranks() {
+    let _watchdog = Watchdog::start("a node that is lost");
+    for sends in [0, 1, 2, 5, 17] {
+        let code = |rank: &Rank| {
+            let channel = Channel::degree(2);
+            let other = |id: usize| (0..rank.size()).filter(move |&other| other != id);
+            let mut to = Vec::new();
+            for other in other(rank.id()) {
+                to.push((other, rank.sender::<u64>("all", other, channel)?));
+            }
+            let mut from = Vec::new();
+            for other in other(rank.id()) {
+                from.push((other, rank.receiver::<u64>("all", other, channel)?));
+            }
+            // Until both are lost, and 50 rounds after that among those that are left. Others may end sooner.
+            let (mut lost, mut rounds) = (Vec::new(), 0);
+            while rounds < 50 {
+                rounds += usize::from(lost.len() > 1);
+                let mut goes_on = |other: usize, result: CoreResult<()>| {
+                    if result
+                        .as_ref()
+                        .is_err_and(|e| matches!(e.kind(), ErrorKind::PeerLost { .. }))
+                    {
+                        lost.push(other);
+                    }
+                    result.is_ok()
+                };
+                to.retain_mut(|(other, to)| goes_on(*other, to.send(&1)));
+                from.retain(|(other, from)| goes_on(*other, from.receive().map(drop)));
+                lost.sort_unstable();
+                lost.dedup();
+            }
+            Ok((lost.clone(), lost.iter().all(|&other| rank.is_lost(other))))
+        };
+        let ran: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = InMemory::connect(3)
+                .into_iter()
+                .map(|node| {
+                    scope.spawn(move || match node.node() {
+                        1 => mp_nodes::run(Box::new(Failing(node, sends)), 2, code),
+                        _ => mp_nodes::run(Box::new(node), 2, code),
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        for (node, ran) in ran.into_iter().enumerate() {
+            if node == 1 {
+                let error = ran.unwrap_err();
+                assert!(matches!(error, mp_nodes::Error::Engine { .. }), "{error}");
+                continue;
+            }
+            assert_eq!(all_succeed(ran.unwrap()), [(vec![2, 3], true), (vec![2, 3], true)]);
+        }
+    }
+}
+
+#[test]
+fn a_node_without_ranks_is_an_error_at_all_nodes() {
+    let _watchdog = Watchdog::start("a node without ranks");
+    thread::scope(|scope| {
+        for (ranks, node) in [2, 0, 1].into_iter().zip(InMemory::connect(3)) {
+            scope.spawn(move || {
+                let ran = mp_nodes::run(Box::new(node), ranks, |_| Ok(()));
+                assert!(matches!(ran, Err(mp_nodes::Error::NoRanks { node: 1 })), "{ran:?}");
+            });
+        }
+    });
 }

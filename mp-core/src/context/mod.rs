@@ -59,6 +59,8 @@ pub(crate) struct Context {
     room: u32,
     /// The first rank of this node, and the number of its ranks.
     here: [u32; 2],
+    /// The first rank of each node, and at the end the number of all ranks; `None` in a world of one node.
+    nodes: Option<Arc<[u32]>>,
     pub(crate) me: u32,
     pub(crate) waiting: Waiting,
     /// An entry of this rank's tables of buffers that was free recently, or null.
@@ -105,6 +107,7 @@ impl Context {
             size,
             room,
             here: [0, room],
+            nodes: None,
             me: room,
             waiting,
             free_entry: AtomicPtr::default(),
@@ -134,6 +137,7 @@ impl Context {
             size,
             room,
             here: [first, here],
+            nodes: None,
             me,
             waiting,
             free_entry: AtomicPtr::default(),
@@ -159,6 +163,7 @@ impl Context {
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: self.loans.clone(),
+            nodes: self.nodes.clone(),
             me,
             ..*self
         }
@@ -191,15 +196,28 @@ impl Context {
         self.room as usize
     }
 
-    /// Makes these ranks the only ones of this node. Must be called before any rank enters the world.
-    pub(crate) fn set_here(&mut self, ranks: Range<u32>) -> Result<(), SegmentError> {
-        self.here = [ranks.start, ranks.len() as u32];
+    /// Divides the ranks among nodes, of which this is one. `nodes` has the first rank of each, and at the end the number
+    /// of all ranks. Must be called before any rank enters the world.
+    pub(crate) fn divide(&mut self, nodes: Arc<[u32]>, node: usize) -> Result<(), SegmentError> {
+        let (first, next) = (nodes[node], nodes[node + 1]);
+        (self.here, self.nodes) = ([first, next - first], Some(nodes));
         let world = self.world()?;
         for (word, number) in world.here.iter().zip(self.here) {
             word.store(number, Ordering::Relaxed);
         }
         world.threads.store(self.here[1], Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Returns the number of nodes.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.as_ref().map_or(1, |first| first.len() - 1)
+    }
+
+    /// Returns the node of a rank.
+    pub(crate) fn node_of(&self, rank: u32) -> usize {
+        let after = |first: &Arc<[u32]>| first.partition_point(|&first| first <= rank);
+        self.nodes.as_ref().map_or(0, |first| after(first).clamp(1, first.len() - 1) - 1)
     }
 
     /// Returns the ranks of this node that the world begins with.

@@ -48,7 +48,7 @@ mod threads;
 mod turn;
 mod watch;
 
-use std::{ffi::OsString, ops::Range, panic::Location, sync::Arc};
+use std::{ffi::OsString, panic::Location, sync::Arc};
 
 pub use bridge::{Bridge, Carries, Crossing, Left, Part, Taken};
 #[cfg(all(test, not(loom), not(miri)))]
@@ -385,32 +385,35 @@ impl World {
         threads::run(context, &call, &cpus, code, |_| ())
     }
 
-    /// Runs `code` as the ranks `here` of this world of threads, whose other ranks run elsewhere, and meanwhile `serve`
-    /// in the calling thread, with what stands in for the other ranks. Returns the outcomes of the ranks `here`, in
-    /// their order, when all of these ranks have ended and `serve` has returned.
+    /// Runs `code` as the ranks of one node of this world of threads, and meanwhile `serve` in the calling thread, with
+    /// what stands in for the ranks of the other nodes. `nodes` has the first rank of each node, and at the end the number
+    /// of all ranks. Returns the outcomes of this node's ranks, in their order, when all of these have ended and `serve`
+    /// has returned.
     ///
     /// # Errors
-    /// [`BadWorld`](crate::ErrorKind::BadWorld) if it is no world of threads or has no such ranks; the errors of `serve`;
-    /// the errors of [`run`](Self::run) that are not a rank's.
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) if it is no world of threads with these ranks; the errors of `serve`; the
+    /// errors of [`run`](Self::run) that are not a rank's.
     #[doc(hidden)]
     #[track_caller]
-    pub fn run_here<T: Send, E: From<Error>>(
+    pub fn run_node<T: Send, E: From<Error>>(
         self,
-        here: Range<usize>,
+        nodes: Arc<[u32]>,
+        node: usize,
         code: impl Fn(&Rank) -> Result<T> + Sync,
         serve: impl FnOnce(Bridge<'_>) -> std::result::Result<(), E>,
     ) -> std::result::Result<Vec<std::result::Result<T, Cause>>, E> {
         let size = self.checked_size()?;
-        if self.kind == Kind::Processes || here.is_empty() || here.end > size {
-            let reason = format!("ranks {here:?} of {size} can't be threads of this process");
+        let is_node = node + 1 < nodes.len() && nodes.is_sorted_by(|first, next| first < next);
+        if self.kind == Kind::Processes || !is_node || nodes.last() != Some(&(size as u32)) {
+            let reason = format!("node {node} of {nodes:?} can't be threads of a world of {size}");
             return Err(Error::from(ErrorKind::BadWorld(reason)).into());
         }
         let call = site::call(Location::caller(), false);
         let cores = Allowance::read().map_err(Error::from)?.parallelism();
         let mut context = self.create(self.policy()?, cores)?;
-        context.set_here(here.start as u32..here.end as u32).map_err(Error::from)?;
+        context.divide(nodes, node).map_err(Error::from)?;
         // The calling thread works, too.
-        context.waiting.spare = Waiting::spare(cores, here.len() + 1);
+        context.waiting.spare = Waiting::spare(cores, context.here().len() + 1);
         let mut served = Ok(());
         let outcomes = threads::run(context, &call, &[], code, |world| {
             served = serve(Bridge::new(world));

@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, type_name},
+    ops::Range,
     rc::Rc,
     sync::Arc,
 };
@@ -193,6 +194,31 @@ impl Rank {
     /// may have to be woken.
     pub fn is_crowded(&self) -> bool {
         self.context.crowded()
+    }
+
+    /// Returns the number of nodes of the world. It is 1, unless a program joins several machines.
+    pub fn nodes(&self) -> usize {
+        self.context.nodes()
+    }
+
+    /// Returns the node of this rank.
+    pub fn node(&self) -> usize {
+        self.context.node_of(self.context.me)
+    }
+
+    /// Returns the node of a rank. Ranks are numbered over all nodes, in the order of the nodes.
+    ///
+    /// # Errors
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank).
+    pub fn node_of(&self, rank: usize) -> Result<usize> {
+        Ok(self.context.node_of(self.context.check_rank(rank)?))
+    }
+
+    /// Returns the ranks of this rank's node. Among them, everything works through memory. Ranks of other nodes are
+    /// reached by channels and tagged messages only.
+    pub fn ranks_here(&self) -> Range<usize> {
+        let here = self.context.here();
+        here.start as usize..here.end as usize
     }
 
     /// Returns whether this rank of the world was lost: it panicked or died, and the other ranks have been told.
