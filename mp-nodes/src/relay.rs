@@ -110,8 +110,8 @@ impl<'w> Relay<'w> {
             return Err(error);
         }
         match self.connection.end() {
-            // The ranks know that already.
-            Err(Error::NodeLost { node }) if self.lost[node] => Ok(()),
+            // Not all nodes can end together any more, which the ranks know already.
+            Err(Error::NodeLost { .. }) if self.lost.contains(&true) => Ok(()),
             ended => ended,
         }
     }
@@ -140,9 +140,12 @@ impl<'w> Relay<'w> {
 
     /// Tells the ranks of this node that a node was lost with all its ranks. Returns whether that is new.
     fn lose(&mut self, node: usize) -> Result<bool> {
-        if std::mem::replace(&mut self.lost[node], true) {
+        if self.lost[node] {
             return Ok(false);
         }
+        // What it has sent before still arrives.
+        while matches!(self.hear(), Ok(true)) {}
+        self.lost[node] = true;
         for line in self.lines.iter_mut().filter(|line| line.node == node) {
             line.part.take().into_iter().for_each(|part| part.close(Left::Lost));
         }
@@ -281,7 +284,7 @@ impl<'w> Relay<'w> {
         } {
             let mut bytes = vec![0; arrived.len];
             self.connection.receive_into(&mut bytes)?;
-            let mut rest = &bytes[..];
+            let mut rest = if self.lost[arrived.from] { &[] } else { &bytes[..] };
             while !rest.is_empty() {
                 let Some((frame, message)) = Frame::next(&mut rest) else {
                     return Err(Error::NoFrame { node: arrived.from });
