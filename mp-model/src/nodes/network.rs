@@ -4,8 +4,8 @@
 //! (SPAA 1995). A message of k bytes between two idle nodes takes o + L + kG + o: the paper has (k − 1)G, a byte less.
 //!
 //! There is one price for a byte. A real library copies short messages on their way, and asks the receiver before it
-//! sends a long one (eager and rendezvous); both are left out. Published ping-pongs of 1 KiB to 64 KiB therefore take
-//! up to 2.2 times what the parameters say, and those of 1 MiB an eighth more (see the tests).
+//! sends a long one (eager and rendezvous); both are left out. Published ping-pongs of 1 KiB to 64 KiB take up to 2.2
+//! times what the parameters say, and those of 1 MiB an eighth more (see the tests).
 
 use crate::Time;
 
@@ -25,13 +25,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// InfiniBand HDR, 200 Gb/s, with ConnectX-6 adapters.
+    /// InfiniBand HDR, 200 Gb/s.
     ///
     /// OSU's benchmarks between nodes of Azure's CycleCloud, in V. Sochat and others, *Performance Study*
-    /// (doi:10.5281/zenodo.13738495, `analysis/osu-benchmarks/data` at commit 6f3df68, medians for 128 and 256 nodes):
-    /// `osu_latency` of 4 bytes is 1.57 µs = L + 2o, and `osu_bw` has 16.13 MB/s for messages of 4 bytes, one in
-    /// 0.248 µs, which is o, and 24,671 MB/s for those of 4 MiB. What all cores of a node can send is not measured there: g
-    /// is that of the 215 million messages per second of NVIDIA's manual for ConnectX-6.
+    /// (doi:10.5281/zenodo.13738495, `analysis/osu-benchmarks/data/osu_latency-128-dataframe.csv` and `osu_bw-128` there
+    /// at commit 6f3df68, medians of 56 runs): a message of 4 bytes takes 1.57 µs, which are L + 2o. Of such messages,
+    /// `osu_bw` sends 16.13 MB/s, one in 0.248 µs, which is o; of messages of 4 MiB, 24,671 MB/s. What all cores of a
+    /// node can send was not measured there: g is that of 215 million messages per second, which NVIDIA's manual says of
+    /// ConnectX-6, the adapter for HDR.
     pub const HDR: Network = Network {
         name: "infiniband-hdr",
         latency: Time::from_picos(1_074_000),
