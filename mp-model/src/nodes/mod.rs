@@ -7,8 +7,8 @@
 //! broadcast a third. A flat operation takes no notice of nodes: all ranks take part in one algorithm, and share the
 //! interfaces of their nodes.
 //!
-//! The model is optimistic. All ranks begin at the same time, nothing disturbs them, and the network has no other limits
-//! than the interfaces. `tests/published.rs` compares it with a real system.
+//! The model is optimistic. All ranks begin at the same time, nothing disturbs them, and the network has no limits but
+//! the interfaces. `tests/published.rs` compares it with a real system.
 //!
 //! ```
 //! use mp_model::cla::Machine;

@@ -28,11 +28,11 @@ impl Network {
     /// InfiniBand HDR, 200 Gb/s.
     ///
     /// OSU's benchmarks between nodes of Azure's CycleCloud, in V. Sochat and others, *Performance Study*
-    /// (doi:10.5281/zenodo.13738495, `analysis/osu-benchmarks/data/osu_latency-128-dataframe.csv` and `osu_bw-128` there
-    /// at commit 6f3df68, medians of 56 runs): a message of 4 bytes takes 1.57 µs, which are L + 2o. Of such messages,
-    /// `osu_bw` sends 16.13 MB/s, one in 0.248 µs, which is o; of messages of 4 MiB, 24,671 MB/s. What all cores of a
-    /// node can send was not measured there: g is that of 215 million messages per second, which NVIDIA's manual says of
-    /// ConnectX-6, the adapter for HDR.
+    /// (doi:10.5281/zenodo.13738495, `analysis/osu-benchmarks/data/osu_latency-128-dataframe.csv` and `osu_bw-128`
+    /// there at commit 6f3df68, medians of 56 runs): a message of 4 bytes takes 1.57 µs, which are L + 2o. Of such
+    /// messages, `osu_bw` sends 16.13 MB/s, one in 0.248 µs, which is o; of messages of 4 MiB, 24,671 MB/s. What all
+    /// cores of a node can send was not measured there: g is that of 215 million messages per second, which NVIDIA's
+    /// manual says of ConnectX-6, the adapter for HDR.
     pub const HDR: Network = Network {
         name: "infiniband-hdr",
         latency: Time::from_picos(1_074_000),

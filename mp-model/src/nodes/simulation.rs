@@ -10,8 +10,8 @@
 //!
 //! **Nodes that do the same.** In many algorithms, each node does what every other one does, at the same time. It is
 //! then enough to simulate one node: what it sends to another is what it receives from a third. That is exact. So is
-//! what [`Simulation::rounds`] leaves out: as soon as all clocks have advanced by the same time during as many rounds as
-//! there are ranks on a node, they will do so again and again.
+//! what [`Simulation::rounds`] leaves out: as soon as all clocks have advanced by the same time during as many rounds
+//! as there are ranks on a node, they will do so again and again.
 
 use std::mem;
 

@@ -51,6 +51,34 @@ fn ranks_of_a_node_share_its_interface() {
     }
 }
 
+/// That is not the order in which messages are handed over.
+#[test]
+fn interfaces_take_what_arrives_first() {
+    let (network, long) = (Network::HDR, 1 << 20);
+    let cluster = cluster(network, 4, 3);
+    let mut simulation = Simulation::of_all(cluster.world(3));
+    let message_of = |from, to, bytes| Message { from, to, bytes };
+    // Two long ones from node 1, one after the other, and a short one from node 2.
+    let round = [message_of(3, 0, long), message_of(4, 1, long), message_of(6, 2, 8)];
+    simulation.round(Arriving::Kept, round);
+    simulation.round(Arriving::Kept, [message_of(2, 9, 3 * long)]);
+    // The short one waits for one of the long ones.
+    let waited = network.gap + network.bytes(long);
+    assert_eq!(simulation.end(), waited + message(&network, 8) + message(&network, 3 * long));
+}
+
+#[test]
+fn scattered_broadcasts_send_each_a_block() {
+    for network in Network::ALL {
+        let (cluster, block) = (cluster(network, 3, 1), 1 << 20);
+        // The second block waits for the first one.
+        let scattered = network.gap + network.bytes(block) + message(&network, block);
+        let around = 2 * message(&network, block);
+        let time = Algorithm::ScatterRing.time(cluster.world(1), 3 * block);
+        assert_eq!(time, scattered + around);
+    }
+}
+
 #[test]
 fn ranks_of_a_node_exchange_lines() {
     let cluster = cluster(Network::HDR, 1, 4);

@@ -35,7 +35,7 @@ const ARCHER2: [(u64, [f64; 6]); 5] = [
 /// What its nodes add to the time on one node, against what its leaders take by the model: 2.65 µs for each of the
 /// rounds of 8 bytes on 2 to 16 nodes, where 2.6 to 3.5 were measured. The model is always optimistic, but for 4 MiB on
 /// 4 nodes (5 percent). It has 60 to 100 percent of what 8 bytes and 1 KiB add, 29 to 63 percent of what 16 and 64 KiB
-/// do, of which a ping-pong, too, takes up to 1.9 times as long as it says, and 51 to 105 percent of what 4 MiB do. The
+/// do, of which a ping-pong, too, takes up to twice as long as it says, and 51 to 105 percent of what 4 MiB do. The
 /// whole, with the published time on one node, is 23 percent too little at most.
 ///
 /// This supposes that the library's work on a node is the same on several, and that combining costs what it does on the

@@ -35,11 +35,11 @@ fn broadcasts_on_two_levels_are_always_faster() {
     }
 }
 
-/// Of up to 64 bytes, flat recursive doubling is as fast within a twentieth on a power of two of nodes. On other numbers
-/// of nodes two levels take up to 30 percent longer, since the ranks beyond a power of two have neighbours on their
-/// node, and the leaders beyond it don't. Of 512 bytes, either may be faster. Of 4 to 32 KiB, two levels are faster
-/// everywhere: 64 ranks do not share an interface. Of 256 KiB and more, a flat ring is up to twice as fast on few nodes,
-/// because each leader gets the whole vector from its node and returns it. With more nodes it is too long.
+/// Of up to 64 bytes, flat recursive doubling is as fast within a twentieth on a power of two of nodes. On other
+/// numbers of nodes two levels take up to 30 percent longer, since the ranks beyond a power of two have neighbours on
+/// their node, and the leaders beyond it don't. Of 512 bytes, either may be faster. Of 4 to 32 KiB, two levels are
+/// faster everywhere: 64 ranks do not share an interface. Of 256 KiB and more, a flat ring is up to twice as fast on
+/// few nodes, because each leader gets the whole vector from its node and returns it. With more nodes it is too long.
 #[test]
 fn all_reduces_on_two_levels_are_faster_unless_short_or_on_few_nodes() {
     for network in Network::ALL {
