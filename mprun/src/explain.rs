@@ -21,7 +21,12 @@ use onchip::reduce::{Number, Reduce, Reductions, Sum};
 use onchip::topology::{Plan, Topology};
 use onchip::{Bind, Rank, World};
 
-use crate::{calibrate, shown::Shown};
+use crate::{
+    calibrate,
+    drawn::draw,
+    nodes::Nodes,
+    shown::{Shown, USAGE},
+};
 
 /// The most ranks: what all of them send to all fits into some 500 MB of memory.
 const MOST_RANKS: i64 = 4096;
@@ -41,12 +46,14 @@ pub struct Args {
     /// all-to-all
     #[arg(value_parser = collective)]
     collective: Collective,
-    /// How many ranks
+    /// How many ranks; with several nodes, on each node
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: u32,
     /// The message's length; of what has a block for each rank, a block's
     #[arg(long, value_name = "B", default_value = "8", value_parser = clap::value_parser!(u64).range(..=MOST_BYTES))]
     bytes: u64,
+    #[command(flatten)]
+    nodes: Nodes,
 }
 
 /// Returns the operation of this name, in which words are joined by hyphens.
@@ -57,6 +64,10 @@ fn collective(name: &str) -> Result<Collective, String> {
 }
 
 pub fn run(args: &Args) -> Shown {
+    if let Err(why) = args.nodes.check(args.collective, args.ranks) {
+        eprintln!("mprun: {why}");
+        return Ok(ExitCode::from(USAGE));
+    }
     let topology = Topology::read()?;
     let recalled = recall(&topology, false);
     calibrate::warn(&recalled);
@@ -67,6 +78,10 @@ pub fn run(args: &Args) -> Shown {
     let parameters = calibration.parameters.with_cached_flags();
     let machine = Machine { parameters, placement: places.finest() };
     let (cores, bytes) = (calibration.cores(), args.bytes as usize);
+    if let Some(text) = args.nodes.simulated(args.collective, args.bytes, &machine, cores)? {
+        io::stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (known, settings) = (Some(calibration.parameters), Settings::default());
     let choice = Explanation::of(args.collective, bytes, &places, cores, known, &settings);
     let mut text = String::new();
@@ -241,21 +256,6 @@ fn predicted(text: &mut String, bounds: Option<Bounds>) {
     };
 }
 
-/// Draws each rank under its parent.
-fn draw(text: &mut String, tree: &Tree) {
-    // A rank, the text before it, and the text before its children.
-    let mut open = vec![(tree.root(), String::new(), String::new())];
-    while let Some((rank, before, below)) = open.pop() {
-        let _ = writeln!(text, "  {before}{rank}");
-        let children: Vec<usize> = tree.children(rank).collect();
-        for (index, &child) in children.iter().enumerate().rev() {
-            let last = index + 1 == children.len();
-            let (branch, on) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            open.push((child, format!("{below}{branch}"), format!("{below}{on}")));
-        }
-    }
-}
-
 /// The time that calls took, from when the last rank began to when the last one was done.
 struct Took {
     low: Duration,
@@ -412,14 +412,6 @@ mod tests {
         assert_eq!(drawn(&[(1, 0), (2, 0)]), "  1, 2 → 0\n");
         assert_eq!(drawn(&[(0, 1), (1, 0)]), "  0 → 1\n  1 → 0\n");
         assert_eq!(drawn(&[(0, 1), (1, 2), (2, 0), (0, 2)]), "  0 → 1, 2\n  1 → 2\n  2 → 0\n");
-    }
-
-    #[test]
-    fn trees_are_drawn_as_such() {
-        let waves = vec![vec![vec![2], vec![1]], vec![], vec![vec![3, 4]], vec![], vec![]];
-        let mut text = String::new();
-        draw(&mut text, &Tree::new(0, waves).unwrap());
-        assert_eq!(text, "  0\n  ├─ 2\n  │  ├─ 3\n  │  └─ 4\n  └─ 1\n");
     }
 
     #[test]

@@ -7,13 +7,16 @@
 //! | `output`, `signals` | the output of the ranks; signals for the ranks |
 //! | `record` | what ranks record of their calls of MPI, as a trace or a picture |
 //! | `topo`, `ps`, `report`, `trace_svg`, `calibrate`, `explain` | the subcommands |
-//! | `text`, `shown` | times, sizes and lists for humans; exit statuses |
+//! | `nodes` | what `explain` simulates of several nodes |
+//! | `text`, `drawn`, `shown` | times, sizes, lists and trees for humans; exit statuses |
 #![forbid(unsafe_code)]
 
 mod calibrate;
+mod drawn;
 mod explain;
 mod launch;
 mod mpiexec;
+mod nodes;
 mod output;
 mod ps;
 mod record;

@@ -203,7 +203,7 @@ impl Parameters {
     }
 
     /// Returns by how much a write takes longer than a read, of a line that another core has.
-    pub(super) fn more_to_write(&self) -> Time {
+    pub(crate) fn more_to_write(&self) -> Time {
         self.write.map_or(Time::ZERO, |write| write.saturating_sub(self.near.transfer))
     }
 

@@ -10,6 +10,7 @@ super::trials![
     values_are_measured_once_and_kept,
     files_that_are_no_good_are_replaced,
     collectives_are_explained,
+    several_nodes_are_simulated,
     nonsense_is_refused,
 ];
 
@@ -119,6 +120,36 @@ fn collectives_are_explained() {
     }
 }
 
+fn several_nodes_are_simulated() {
+    let here = Here::new();
+    for (collective, args, wanted) in [
+        (
+            "all-reduce",
+            "-n 64 --nodes 64 --bytes 8",
+            &[
+                "64 nodes of 64 ranks",
+                "among the leaders",
+                "infiniband-hdr",
+                "among all 4096 ranks",
+            ][..],
+        ),
+        (
+            "broadcast",
+            "-n 2 --nodes 4096 --bytes 67108864 --network slingshot-10",
+            &["slingshot-10", "chunks of", "leader broadcasts", "└─ 1", "among all 8192 ranks"],
+        ),
+        ("all-reduce", "-n 1 --nodes 1", &["nobody sends", "simulated: 0.000 µs"]),
+    ] {
+        let args: Vec<&str> = ["explain", collective].into_iter().chain(args.split(' ')).collect();
+        let done = here.mprun(&args).expect_code(0);
+        assert!(done.out.starts_with("simulated: "), "{done:#?}");
+        assert!(!done.out.contains("rounds on threads"), "{done:#?}");
+        for text in wanted {
+            assert!(done.out.contains(text), "no {text:?} in {done:#?}");
+        }
+    }
+}
+
 fn nonsense_is_refused() {
     let here = Here::new();
     for args in [
@@ -128,6 +159,11 @@ fn nonsense_is_refused() {
         &["explain", "gossip", "--ranks", "2"],
         &["explain", "broadcast", "--ranks", "2", "--bytes", "-1"],
         &["explain", "broadcast", "--ranks", "2", "--bytes", "99999999999999"],
+        &["explain", "scan", "--ranks", "2", "--nodes", "2"],
+        &["explain", "broadcast", "--ranks", "4096", "--nodes", "4096"],
+        &["explain", "broadcast", "--ranks", "2", "--nodes", "0"],
+        &["explain", "broadcast", "--ranks", "2", "--nodes", "2", "--network", "avian"],
+        &["explain", "broadcast", "--ranks", "2", "--network", "slingshot-10"],
         &["calibrate", "now"],
     ] {
         here.mprun(args).expect_code(2);
