@@ -9,6 +9,7 @@ use std::{
 };
 
 use mp_nodes::{Engine, Error, Interconnect, Result};
+use onchip::{Channel, Communicator};
 
 use support::watchdog::Watchdog;
 
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
         }
         for nodes in [1, 2, 3, 4] {
             succeeds(&run(&home, &library, nodes, "storm"));
-            ran += 1;
+            succeeds(&run(&home, &library, nodes, "world"));
+            ran += 2;
         }
         let lengths = succeeds(&run(&home, &library, 2, "lengths"));
         assert_eq!(
@@ -95,11 +97,45 @@ fn succeeds(output: &Output) -> String {
     format!("{out}{err}")
 }
 
+/// Ranks of all nodes exchange messages of many lengths with all others, by channels and by tags.
+fn world(engine: Box<Engine>) -> Result<()> {
+    let (node, ranks) = (engine.node(), 1 + engine.node() % 2);
+    let outcomes = mp_nodes::run(engine, ranks, |rank| {
+        let others: Vec<_> = (0..rank.size()).filter(|&other| other != rank.id()).collect();
+        let channel = Channel::degree(3).max_len(100_000);
+        let mut to = Vec::new();
+        let mut from = Vec::new();
+        for &other in &others {
+            to.push(rank.sender::<[u32]>("words", other, channel)?);
+            from.push((other, rank.receiver::<[u32]>("words", other, channel)?));
+        }
+        let comm = Communicator::world(rank);
+        for len in [0, 1, 5, 1000, 100_000] {
+            let words = |from: usize| -> Vec<u32> { (0..len).map(|at| at ^ from as u32).collect() };
+            for to in &mut to {
+                to.send(&words(rank.id()))?;
+            }
+            for (other, from) in &from {
+                assert!(*from.receive()? == words(*other), "{len} words from rank {other}");
+            }
+            for &other in &others {
+                let mut got = vec![0; len as usize];
+                comm.send_receive(&words(rank.id()), other, len, &mut got, other, len)?;
+                assert!(got == words(other), "{len} tagged words from rank {other}");
+            }
+        }
+        Ok(rank.node())
+    })?;
+    assert!(outcomes.len() == ranks && outcomes.iter().all(|of| *of == Ok(node)), "{outcomes:?}");
+    Ok(())
+}
+
 /// What a node does.
 fn node(kind: &str) -> Result<()> {
     let mut engine = Engine::start()?;
     assert!(matches!(Engine::start(), Err(Error::InUse)));
     match kind {
+        "world" => return world(engine),
         "storm" => {
             for seed in 0..4 {
                 support::storm(&mut *engine, seed)?;
