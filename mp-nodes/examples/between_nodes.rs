@@ -1,24 +1,29 @@
-//! Measures messages between two nodes, through an installed MPI library:
+//! Measures messages between two nodes: through an installed MPI library alone, and through a channel of a world that the
+//! library joins.
 //!
 //! ```sh
 //! cargo build --release -p mp-nodes --example between_nodes
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes
 //! ```
 
-use std::time::Instant;
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use mp_nodes::{Engine, Interconnect, Result};
+use onchip::{Channel, Rank};
 
 /// Lengths in bytes, each with the number of messages to and fro.
 const LENGTHS: [(usize, u32); 4] =
     [(8, 20_000), (1 << 10, 20_000), (64 << 10, 2_000), (1 << 20, 200)];
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
     match measure() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            std::process::ExitCode::FAILURE
+            ExitCode::FAILURE
         }
     }
 }
@@ -26,28 +31,65 @@ fn main() -> std::process::ExitCode {
 fn measure() -> Result<()> {
     let mut engine = Engine::start()?;
     let (node, nodes) = (engine.node(), engine.nodes());
-    if node == 0 {
-        println!("{nodes} nodes, {}", engine.version());
+    if nodes != 2 {
+        println!("node {node} of {nodes} measures nothing: start 2 nodes");
+        return engine.end();
     }
+    if node == 0 {
+        println!("2 nodes, {}", engine.version());
+    }
+    let mut alone = Vec::new();
     for (len, times) in LENGTHS {
         let started = Instant::now();
-        if node < 2 && nodes > 1 {
-            for _ in 0..times {
-                if node == 0 {
-                    engine.send(1, 0, vec![1; len])?;
-                }
-                receive(&mut *engine)?;
-                if node == 1 {
-                    engine.send(0, 0, vec![1; len])?;
-                }
+        for _ in 0..times {
+            if node == 0 {
+                engine.send(1, 0, vec![1; len])?;
+            }
+            receive(&mut *engine)?;
+            if node == 1 {
+                engine.send(0, 0, vec![1; len])?;
             }
         }
-        let each = started.elapsed() / (2 * times);
-        if node == 0 && nodes > 1 {
-            println!("{len:>8} bytes: {each:>10.2?} from one node to the other");
+        alone.push(started.elapsed() / (2 * times));
+    }
+    for ran in mp_nodes::run(engine, 1, ping_pong)? {
+        match ran {
+            Ok(_) if node == 1 => {}
+            Ok(times) => {
+                for (((len, _), alone), time) in LENGTHS.into_iter().zip(&alone).zip(times) {
+                    println!(
+                        "{len:>8} bytes: {alone:>10.2?} by the library, {time:>10.2?} by a channel"
+                    );
+                }
+            }
+            Err(cause) => eprintln!("{cause}"),
         }
     }
-    engine.end()
+    Ok(())
+}
+
+/// Sends messages to and fro between ranks 0 and 1, and returns how long a message of each length takes.
+fn ping_pong(rank: &Rank) -> onchip::Result<Vec<Duration>> {
+    let other = 1 - rank.id();
+    let mut times = Vec::new();
+    for (len, count) in LENGTHS {
+        let channel = Channel::degree(4).max_len(len);
+        let mut to = rank.sender::<[u8]>("ping-pong", other, channel)?;
+        let from = rank.receiver::<[u8]>("ping-pong", other, channel)?;
+        let message = vec![1; len];
+        let started = Instant::now();
+        for _ in 0..count {
+            if rank.id() == 0 {
+                to.send(&message)?;
+            }
+            from.receive()?;
+            if rank.id() == 1 {
+                to.send(&message)?;
+            }
+        }
+        times.push(started.elapsed() / (2 * count));
+    }
+    Ok(times)
 }
 
 /// Waits for the next message, and receives it.

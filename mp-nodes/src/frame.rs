@@ -11,7 +11,7 @@ pub(crate) enum Frame {
     /// A channel to or from a rank of the receiving node was made. It is the one of this turn among those with its name
     /// and ranks.
     Open { line: u32, turn: u32, crossing: Crossing },
-    /// A message, whose bytes follow the frame.
+    /// A message of so many bytes.
     Message { line: u32, taken: Taken, bytes: u64 },
     /// The receiver has given back the slots of so many messages.
     Returned { line: u32, messages: u64 },
@@ -25,27 +25,81 @@ pub(crate) enum Frame {
     Ended { rank: u32, left: Left },
 }
 
-impl Frame {
-    /// Adds the frame, and the bytes of a message, to a message of the interconnect.
-    pub(crate) fn add(&self, bytes: &[u8], to: &mut Vec<u8>) {
-        match postcard::to_extend(self, std::mem::take(to)) {
-            Ok(extended) => *to = extended,
-            Err(error) => unreachable!("frames have only values that can be encoded: {error}"),
-        }
-        to.extend_from_slice(bytes);
+/// What goes to one node in one message of the interconnect: the bytes of the messages, the frames, and the number of
+/// bytes of the frames. So messages are copied here straight from their slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Batch {
+    bytes: Vec<u8>,
+    frames: Vec<u8>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
     }
 
-    /// Takes the next frame, and the bytes of its message, off a message of the interconnect. Returns `None` if it is
-    /// no frame.
-    pub(crate) fn next<'a>(from: &mut &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (frame, rest) = postcard::take_from_bytes::<Self>(from).ok()?;
-        let bytes = match frame {
-            Self::Message { bytes, .. } => usize::try_from(bytes).ok()?,
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len() + self.frames.len()
+    }
+
+    pub(crate) fn add(&mut self, frame: &Frame) {
+        let frames = std::mem::take(&mut self.frames);
+        match postcard::to_extend(frame, frames) {
+            Ok(extended) => self.frames = extended,
+            Err(error) => unreachable!("frames have only values that can be encoded: {error}"),
+        }
+    }
+
+    /// Returns where the bytes of messages are appended, each before its frame is added.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Returns the message of the interconnect, and leaves an empty batch.
+    pub(crate) fn finish(&mut self) -> Vec<u8> {
+        let Self { mut bytes, frames } = std::mem::take(self);
+        bytes.extend_from_slice(&frames);
+        bytes.extend_from_slice(&(frames.len() as u64).to_le_bytes());
+        bytes
+    }
+}
+
+/// The frames of a message that has arrived, each with the bytes of its message.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    bytes: &'a [u8],
+    frames: &'a [u8],
+}
+
+impl<'a> Frames<'a> {
+    /// Returns `None` if it is no message of a relay.
+    pub(crate) fn of(message: &'a [u8]) -> Option<Self> {
+        let (rest, len) = message.split_last_chunk()?;
+        let len = usize::try_from(u64::from_le_bytes(*len)).ok()?;
+        let (bytes, frames) = rest.split_at_checked(rest.len().checked_sub(len)?)?;
+        Some(Self { bytes, frames })
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    /// `None` is something that is no frame, after which nothing comes.
+    type Item = Option<(Frame, &'a [u8])>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        let frames = std::mem::take(&mut self.frames);
+        let Ok((frame, rest)) = postcard::take_from_bytes::<Frame>(frames) else {
+            return Some(None);
+        };
+        let len = match frame {
+            Frame::Message { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
             _ => 0,
         };
-        let (bytes, rest) = rest.split_at_checked(bytes)?;
-        *from = rest;
-        Some((frame, bytes))
+        let Some((message, bytes)) = self.bytes.split_at_checked(len) else { return Some(None) };
+        (self.bytes, self.frames) = (bytes, rest);
+        Some(Some((frame, message)))
     }
 }
 
@@ -76,23 +130,30 @@ mod tests {
     proptest! {
         #[test]
         fn frames_come_out_as_they_went_in(sent in proptest::collection::vec(frames(), 0..20)) {
-            let mut message = Vec::new();
+            let mut batch = Batch::default();
             for (frame, bytes) in &sent {
-                frame.add(bytes, &mut message);
+                batch.bytes().extend_from_slice(bytes);
+                batch.add(frame);
             }
-            let mut rest = &message[..];
+            prop_assert_eq!(batch.is_empty(), sent.is_empty());
+            let message = batch.finish();
+            prop_assert!(batch.is_empty() && batch.len() == 0);
+            let mut frames = Frames::of(&message).unwrap();
             for (frame, bytes) in &sent {
-                prop_assert_eq!(Frame::next(&mut rest), Some((frame.clone(), &bytes[..])));
+                prop_assert_eq!(frames.next(), Some(Some((frame.clone(), &bytes[..]))));
             }
-            prop_assert!(rest.is_empty());
+            prop_assert_eq!(frames.next(), None);
         }
 
         #[test]
         fn bytes_that_are_no_frames_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut rest = &bytes[..];
-            while let Some((_, message)) = Frame::next(&mut rest) {
-                prop_assert!(message.len() <= bytes.len());
-            }
+            let frames = Frames::of(&bytes).into_iter().flatten();
+            let read: Vec<_> = frames.collect();
+            // Nothing comes behind what is no frame.
+            let wrong = read.iter().position(Option::is_none);
+            prop_assert!(wrong.is_none_or(|at| at + 1 == read.len()));
+            let all: usize = read.iter().flatten().map(|(_, message)| message.len()).sum();
+            prop_assert!(all <= bytes.len());
         }
     }
 }

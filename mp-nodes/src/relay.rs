@@ -23,7 +23,7 @@ use mp_core::bridge::{Bridge, Crossing, Left, Part, Taken};
 
 use crate::{
     error::{Error, Result},
-    frame::Frame,
+    frame::{Batch, Frame, Frames},
     interconnect::Interconnect,
 };
 
@@ -63,15 +63,15 @@ pub(crate) struct Relay<'w> {
     /// The channels here, by node and by the number that the node has given to them.
     theirs: HashMap<(usize, u32), usize>,
     /// What goes to each node at the end of the round.
-    out: Vec<Vec<u8>>,
+    out: Vec<Batch>,
     /// The ranks of this node that have ended, and of which the other nodes have not heard.
     ending: Vec<(u32, Left)>,
     /// Whether each rank of the world runs, as far as this node knows.
     running: Vec<bool>,
     /// Whether each node was lost.
     lost: Vec<bool>,
-    /// The bytes of one message.
-    message: Vec<u8>,
+    /// What arrives is received here.
+    arrived: Vec<u8>,
     idle: Idle,
 }
 
@@ -90,11 +90,11 @@ impl<'w> Relay<'w> {
             lines: Vec::new(),
             turns: HashMap::new(),
             theirs: HashMap::new(),
-            out: vec![Vec::new(); nodes],
+            out: vec![Batch::default(); nodes],
             ending: Vec::new(),
             running: vec![true; ranks as usize],
             lost: vec![false; nodes],
-            message: Vec::new(),
+            arrived: Vec::new(),
             idle: Idle::default(),
         }
     }
@@ -170,7 +170,7 @@ impl<'w> Relay<'w> {
                 continue;
             }
             self.running[rank as usize] = false;
-            (0..self.out.len()).for_each(|node| self.tell(node, &Frame::Ended { rank, left }, &[]));
+            (0..self.out.len()).for_each(|node| self.tell(node, &Frame::Ended { rank, left }));
             moved = true;
         }
         for node in 0..self.out.len() {
@@ -182,16 +182,16 @@ impl<'w> Relay<'w> {
     }
 
     /// Adds a frame to what goes to another node.
-    fn tell(&mut self, node: usize, frame: &Frame, bytes: &[u8]) {
+    fn tell(&mut self, node: usize, frame: &Frame) {
         if node != self.connection.node() && !self.lost[node] {
-            frame.add(bytes, &mut self.out[node]);
+            self.out[node].add(frame);
         }
     }
 
     fn flush(&mut self, node: usize) -> Result<bool> {
         let any = !self.out[node].is_empty();
         if any {
-            self.connection.send(node, TAG, std::mem::take(&mut self.out[node]))?;
+            self.connection.send(node, TAG, self.out[node].finish())?;
         }
         Ok(any)
     }
@@ -209,7 +209,7 @@ impl<'w> Relay<'w> {
             let crossing = part.crossing().clone();
             let line = self.add(crossing.clone(), Some(part));
             let Line { node, turn, .. } = self.lines[line as usize];
-            self.tell(node, &Frame::Open { line, turn, crossing }, &[]);
+            self.tell(node, &Frame::Open { line, turn, crossing });
         }
         Ok(any)
     }
@@ -232,26 +232,25 @@ impl<'w> Relay<'w> {
         let mut moved = false;
         let (line, node) = (number as u32, self.lines[number].node);
         while let Some(part) = &mut self.lines[number].part {
-            self.message.clear();
             if let Some(crossing) = part.differs() {
                 self.lines[number].part = None;
-                self.tell(node, &Frame::Differs { line, crossing }, &[]);
+                self.tell(node, &Frame::Differs { line, crossing });
                 return Ok(true);
             }
-            let taken = match part.take(&mut self.message) {
+            let bytes = self.out[node].bytes();
+            let before = bytes.len();
+            let taken = match part.take(bytes) {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
                     let left = Left::of(&error);
                     self.lines[number].part = None;
-                    self.tell(node, &Frame::Closed { line, left }, &[]);
+                    self.tell(node, &Frame::Closed { line, left });
                     return Ok(true);
                 }
             };
-            let message = std::mem::take(&mut self.message);
-            let bytes = message.len() as u64;
-            self.tell(node, &Frame::Message { line, taken, bytes }, &message);
-            self.message = message;
+            let bytes = (bytes.len() - before) as u64;
+            self.tell(node, &Frame::Message { line, taken, bytes });
             if self.out[node].len() >= LONG {
                 self.flush(node)?;
             }
@@ -260,16 +259,16 @@ impl<'w> Relay<'w> {
         let Some(part) = &mut self.lines[number].part else { return Ok(moved) };
         let (messages, notice, left) = (part.returned(), part.notice(), part.left());
         if messages > 0 {
-            self.tell(node, &Frame::Returned { line, messages }, &[]);
+            self.tell(node, &Frame::Returned { line, messages });
             moved = true;
         }
         if notice != std::mem::replace(&mut self.lines[number].notice, notice) {
-            self.tell(node, &Frame::Notice { line, notice }, &[]);
+            self.tell(node, &Frame::Notice { line, notice });
             moved = true;
         }
         if let Some(left) = left {
             self.lines[number].part = None;
-            self.tell(node, &Frame::Closed { line, left }, &[]);
+            self.tell(node, &Frame::Closed { line, left });
             moved = true;
         }
         Ok(moved)
@@ -282,15 +281,17 @@ impl<'w> Relay<'w> {
             Err(Error::NodeLost { node }) if self.lost[node] => None,
             arrived => arrived?,
         } {
-            let mut bytes = vec![0; arrived.len];
-            self.connection.receive_into(&mut bytes)?;
-            let mut rest = if self.lost[arrived.from] { &[] } else { &bytes[..] };
-            while !rest.is_empty() {
-                let Some((frame, message)) = Frame::next(&mut rest) else {
-                    return Err(Error::NoFrame { node: arrived.from });
-                };
-                self.obey(arrived.from, frame, message)?;
+            let mut message = std::mem::take(&mut self.arrived);
+            message.resize(arrived.len, 0);
+            self.connection.receive_into(&mut message)?;
+            if !self.lost[arrived.from] {
+                let frames = Frames::of(&message).ok_or(Error::NoFrame { node: arrived.from })?;
+                for frame in frames {
+                    let (frame, bytes) = frame.ok_or(Error::NoFrame { node: arrived.from })?;
+                    self.obey(arrived.from, frame, bytes)?;
+                }
             }
+            self.arrived = message;
             any = true;
         }
         Ok(any)
@@ -363,7 +364,7 @@ impl<'w> Relay<'w> {
         let line = self.add(crossing.clone(), part);
         self.theirs.insert((node, theirs), line as usize);
         let Line { turn, .. } = self.lines[line as usize];
-        self.tell(node, &Frame::Open { line, turn, crossing }, &[]);
+        self.tell(node, &Frame::Open { line, turn, crossing });
         Ok(())
     }
 
