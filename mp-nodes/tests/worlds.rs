@@ -279,7 +279,7 @@ fn tagged_messages_of_all_lengths_arrive() {
             let (next, last) = ((me + 1) % size, (me + size - 1) % size);
             for (tag, &len) in (0..).zip(&lengths) {
                 let sent: Vec<u64> = (0..len).map(|at| (at * 31 + me) as u64).collect();
-                let mut got = vec![0; len as usize];
+                let mut got = vec![0; len];
                 comm.send_receive(&sent, next, tag, &mut got, last, tag)?;
                 let wanted: Vec<u64> = (0..len).map(|at| (at * 31 + last) as u64).collect();
                 assert!(got == wanted, "{len} elements from rank {last} to rank {me}");

@@ -124,7 +124,7 @@ pub struct Part {
 #[derive(Debug)]
 enum Kind {
     /// The receiving end: the sender is a rank of this node.
-    Out { from: Receiver<[u8]>, taken: VecDeque<Received> },
+    Out { from: Box<Receiver<[u8]>>, taken: VecDeque<Received> },
     /// The sending end: the receiver is a rank of this node.
     In { to: Box<Sender<[u8]>>, given_back: u64 },
 }
@@ -145,7 +145,9 @@ impl Part {
         let rank = if end == End::Receiver { crossing.to } else { crossing.from };
         let opened = Opened::open(Arc::new(context.as_rank(rank)), agreement, end)?;
         let kind = match end {
-            End::Receiver => Kind::Out { from: Receiver::new(opened), taken: VecDeque::new() },
+            End::Receiver => {
+                Kind::Out { from: Box::new(Receiver::new(opened)), taken: VecDeque::new() }
+            }
             End::Sender => Kind::In { to: Box::new(Sender::new(opened)), given_back: 0 },
         };
         Ok(Self { crossing, kind })
