@@ -49,3 +49,6 @@ pub mod page_11_papers {}
 
 #[doc = include_str!("guide/12-mpi-programs.md")]
 pub mod page_12_mpi_programs {}
+
+#[doc = include_str!("guide/13-several-nodes.md")]
+pub mod page_13_several_nodes {}

@@ -1,14 +1,24 @@
-//! What Onchip needs to join machines: an [`Interconnect`], through which one process of each node sends bytes to those
-//! of the others.
+//! Worlds on several machines: [`run`] joins the ranks of several nodes. What ranks of one node send to those of others
+//! goes through an [`Interconnect`], which one process of each node has.
 //!
-//! | implementation | what it is for |
+//! | interconnect | what it is for |
 //! |---|---|
 //! | [`Engine`] | machines: an installed MPI library, loaded at run time |
 //! | [`InMemory`] | tests: threads of one process |
 //!
-//! Ranks of one node talk through memory and use nothing of this.
+//! | file | what it is |
+//! |---|---|
+//! | `world` | the call that runs a node's ranks |
+//! | `relay`, `frame` | what carries messages between nodes, and what relays send each other |
+//! | `interconnect` | what a relay needs of what connects the nodes |
+//! | `engine`, `in_memory` | the two interconnects |
 
 #![warn(missing_debug_implementations)]
+
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod engine;
 mod error;
