@@ -78,8 +78,8 @@ pub(crate) fn piece_of(bytes: usize) -> usize {
     }
 }
 
-/// Returns how many slots a channel of chunks has in a world of `ranks` ranks, whose cores have second-level caches of
-/// `cache` bytes.
+/// Returns how many slots a channel of chunks has in a world of `ranks` ranks, whose rings are made for `cache` bytes
+/// ([`Rank::cache_for_rings`](mp_core::Rank::cache_for_rings)).
 ///
 /// A line that its reader still has in a cache must be taken away from there before it is written again. A core does
 /// that for a few lines at a time only: 64 KiB took 8.3 µs in a ring that stayed in the caches, and 2.5 µs in one that
