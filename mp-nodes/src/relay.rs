@@ -12,7 +12,7 @@
 //! message with everything to each other node, and passes on what has arrived.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -36,13 +36,14 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// The first and the longest sleep between two looks.
 const SLEEP: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
 
-/// A channel that crosses to another node.
+/// A channel that crosses to another node, and whose end here is open.
 #[derive(Debug)]
 struct Line {
-    /// The end here; `None` when it was closed.
-    part: Option<Part>,
-    crossing: Crossing,
+    part: Part,
+    /// Which one it is among those with its name and ranks.
     turn: u32,
+    /// The number that the other node has given to it, if that node has told.
+    theirs: Option<u32>,
     node: usize,
     /// The rank of this node.
     rank: u32,
@@ -57,11 +58,13 @@ pub(crate) struct Relay<'w> {
     /// The first rank of each node, and the number of ranks at the end.
     first: Arc<[u32]>,
     /// Channels, by the numbers that this node has given to them.
-    lines: Vec<Line>,
+    lines: BTreeMap<u32, Line>,
+    /// The number of the next channel.
+    next: u32,
     /// How many channels of a name there were between two ranks.
     turns: HashMap<(u64, String, u32, u32), u32>,
     /// The channels here, by node and by the number that the node has given to them.
-    theirs: HashMap<(usize, u32), usize>,
+    theirs: HashMap<(usize, u32), u32>,
     /// What goes to each node at the end of the round.
     out: Vec<Batch>,
     /// The ranks of this node that have ended, and of which the other nodes have not heard.
@@ -87,7 +90,8 @@ impl<'w> Relay<'w> {
             connection,
             bridge,
             first,
-            lines: Vec::new(),
+            lines: BTreeMap::new(),
+            next: 0,
             turns: HashMap::new(),
             theirs: HashMap::new(),
             out: vec![Batch::default(); nodes],
@@ -146,8 +150,9 @@ impl<'w> Relay<'w> {
         // What it has sent before still arrives.
         while matches!(self.hear(), Ok(true)) {}
         self.lost[node] = true;
-        for line in self.lines.iter_mut().filter(|line| line.node == node) {
-            line.part.take().into_iter().for_each(|part| part.close(Left::Lost));
+        let lines = self.lines.iter().filter(|(_, line)| line.node == node);
+        for line in lines.map(|(&line, _)| line).collect::<Vec<_>>() {
+            self.remove(line).into_iter().for_each(|part| part.close(Left::Lost));
         }
         for rank in self.first[node]..self.first[node + 1] {
             self.running[rank as usize] = false;
@@ -158,13 +163,16 @@ impl<'w> Relay<'w> {
 
     /// Does what there is to do. Returns whether there was anything.
     fn round(&mut self) -> Result<bool> {
-        let mut moved = self.find()?;
-        for line in 0..self.lines.len() {
-            moved |= self.bring_on(line)?;
-        }
+        // This comes before the look for channels, which then finds all that these ranks have made.
         self.ending.extend(self.bridge.ended()?);
+        let mut moved = self.find()?;
+        let mut next = 0;
+        while let Some((&line, _)) = self.lines.range(next..).next() {
+            moved |= self.bring_on(line)?;
+            next = line + 1;
+        }
         for (rank, left) in std::mem::take(&mut self.ending) {
-            if self.lines.iter().any(|line| line.rank == rank && line.part.is_some()) {
+            if self.lines.values().any(|line| line.rank == rank) {
                 // The other nodes first get what it has sent.
                 self.ending.push((rank, left));
                 continue;
@@ -206,34 +214,40 @@ impl<'w> Relay<'w> {
         let found = self.bridge.found()?;
         let any = !found.is_empty();
         for part in found {
-            let crossing = part.crossing().clone();
-            let line = self.add(crossing.clone(), Some(part));
-            let Line { node, turn, .. } = self.lines[line as usize];
-            self.tell(node, &Frame::Open { line, turn, crossing });
+            let turn = self.turn_of(part.crossing());
+            self.add(part, turn);
         }
         Ok(any)
     }
 
-    /// Gives a number to a channel.
-    fn add(&mut self, crossing: Crossing, part: Option<Part>) -> u32 {
+    /// Counts a channel of this name between these ranks, and returns which one it is.
+    fn turn_of(&mut self, crossing: &Crossing) -> u32 {
         let (namespace, name, from, to) = crossing.title();
         let turns = self.turns.entry((namespace, name.to_owned(), from, to)).or_default();
         *turns += 1;
-        let turn = *turns;
+        *turns
+    }
+
+    /// Gives a number to a channel whose end here is open, and tells the other node. Returns the number.
+    fn add(&mut self, part: Part, turn: u32) -> u32 {
+        let crossing = part.crossing().clone();
+        let (_, _, from, to) = crossing.title();
         let (rank, other) =
             if self.bridge.here().contains(&from) { (from, to) } else { (to, from) };
-        let node = self.node_of(other);
-        self.lines.push(Line { part, crossing, turn, node, rank, notice: 0 });
-        (self.lines.len() - 1) as u32
+        let (node, line) = (self.node_of(other), self.next);
+        self.lines.insert(line, Line { part, turn, theirs: None, node, rank, notice: 0 });
+        self.next += 1;
+        self.tell(node, &Frame::Open { line, turn, crossing });
+        line
     }
 
     /// Takes what the channel's rank of this node has sent, or given back. Returns whether there was anything.
-    fn bring_on(&mut self, number: usize) -> Result<bool> {
+    fn bring_on(&mut self, line: u32) -> Result<bool> {
         let mut moved = false;
-        let (line, node) = (number as u32, self.lines[number].node);
-        while let Some(part) = &mut self.lines[number].part {
+        while let Some(Line { part, node, .. }) = self.lines.get_mut(&line) {
+            let node = *node;
             if let Some(crossing) = part.differs() {
-                self.lines[number].part = None;
+                self.remove(line);
                 self.tell(node, &Frame::Differs { line, crossing });
                 return Ok(true);
             }
@@ -243,9 +257,8 @@ impl<'w> Relay<'w> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
-                    let left = Left::of(&error);
-                    self.lines[number].part = None;
-                    self.tell(node, &Frame::Closed { line, left });
+                    self.remove(line);
+                    self.tell(node, &Frame::Closed { line, left: Left::of(&error) });
                     return Ok(true);
                 }
             };
@@ -256,22 +269,22 @@ impl<'w> Relay<'w> {
             }
             moved = true;
         }
-        let Some(part) = &mut self.lines[number].part else { return Ok(moved) };
-        let (messages, notice, left) = (part.returned(), part.notice(), part.left());
+        let Some(Line { part, node, notice: known, .. }) = self.lines.get_mut(&line) else {
+            return Ok(moved);
+        };
+        let (node, messages, notice, left) = (*node, part.returned(), part.notice(), part.left());
+        let new = notice != std::mem::replace(known, notice);
         if messages > 0 {
             self.tell(node, &Frame::Returned { line, messages });
-            moved = true;
         }
-        if notice != std::mem::replace(&mut self.lines[number].notice, notice) {
+        if new {
             self.tell(node, &Frame::Notice { line, notice });
-            moved = true;
         }
         if let Some(left) = left {
-            self.lines[number].part = None;
+            self.remove(line);
             self.tell(node, &Frame::Closed { line, left });
-            moved = true;
         }
-        Ok(moved)
+        Ok(moved || messages > 0 || new || left.is_some())
     }
 
     /// Passes on what has arrived. Returns whether anything has.
@@ -313,14 +326,12 @@ impl<'w> Relay<'w> {
                 }
             }
             Frame::Closed { line, left } => {
-                let line = self.theirs.get(&(node, line)).copied();
-                if let Some(part) = line.and_then(|line| self.lines[line].part.take()) {
+                if let Some(part) = self.remove_theirs(node, line) {
                     part.close(left);
                 }
             }
             Frame::Differs { line, crossing } => {
-                let line = self.theirs.get(&(node, line)).copied();
-                if let Some(part) = line.and_then(|line| self.lines[line].part.take()) {
+                if let Some(part) = self.remove_theirs(node, line) {
                     part.disagree(&crossing)?;
                 }
             }
@@ -334,37 +345,69 @@ impl<'w> Relay<'w> {
         Ok(())
     }
 
-    fn part(&mut self, node: usize, line: u32) -> Option<&mut Part> {
-        let line = self.theirs.get(&(node, line))?;
-        self.lines[*line].part.as_mut()
+    /// Returns the end here of the channel to which another node has given this number, if it is still open.
+    fn part(&mut self, node: usize, theirs: u32) -> Option<&mut Part> {
+        let line = self.theirs.get(&(node, theirs))?;
+        Some(&mut self.lines.get_mut(line)?.part)
+    }
+
+    /// Forgets a channel. Returns its end here.
+    fn remove(&mut self, line: u32) -> Option<Part> {
+        let Line { part, theirs, node, .. } = self.lines.remove(&line)?;
+        theirs.map(|theirs| self.theirs.remove(&(node, theirs)));
+        Some(part)
+    }
+
+    /// Forgets the channel to which another node has given this number.
+    fn remove_theirs(&mut self, node: usize, theirs: u32) -> Option<Part> {
+        self.remove(*self.theirs.get(&(node, theirs))?)
+    }
+
+    /// Notes the number that another node has given to a channel.
+    fn number(&mut self, line: u32, node: usize, theirs: u32) {
+        if let Some(known) = self.lines.get_mut(&line) {
+            known.theirs = Some(theirs);
+            self.theirs.insert((node, theirs), line);
+        }
     }
 
     /// Opens the end of a channel that a rank of another node has made, unless a rank of this node has made it, too.
     fn open(&mut self, node: usize, theirs: u32, turn: u32, crossing: Crossing) -> Result<()> {
         // What ranks of this node have made before comes first, so that the turns agree.
         self.find()?;
-        let same = |line: &Line| line.turn == turn && line.crossing.title() == crossing.title();
-        if let Some(line) = self.lines.iter().position(same) {
-            self.theirs.insert((node, theirs), line);
-            let Line { part, crossing: ours, .. } = &mut self.lines[line];
-            if *ours != crossing
-                && let Some(part) = part.take()
+        let (namespace, name, from, to) = crossing.title();
+        let turns = self.turns.get(&(namespace, name.to_owned(), from, to));
+        if turns.is_some_and(|&turns| turn <= turns) {
+            let same =
+                |line: &Line| line.turn == turn && line.part.crossing().title() == crossing.title();
+            // If there is none, its end here was closed since, and the other node is being told.
+            let Some((&line, _)) = self.lines.iter().find(|(_, line)| same(line)) else {
+                return Ok(());
+            };
+            self.number(line, node, theirs);
+            if *self.lines[&line].part.crossing() != crossing
+                && let Some(part) = self.remove(line)
             {
                 part.disagree(&crossing)?;
             }
             return Ok(());
         }
-        let (part, crossing) = match self.bridge.open(&crossing) {
-            Ok(part) => (Some(part), crossing),
+        let turn = self.turn_of(&crossing);
+        match self.bridge.open(&crossing) {
+            Ok(part) => {
+                let line = self.add(part, turn);
+                self.number(line, node, theirs);
+            }
             Err(error) => match error.kind() {
-                ErrorKind::Mismatch { theirs, .. } => (None, crossing.with(theirs)),
+                // A rank of this node has just asked for something else.
+                ErrorKind::Mismatch { theirs, .. } => {
+                    let (line, crossing) = (self.next, crossing.with(theirs));
+                    self.next += 1;
+                    self.tell(node, &Frame::Open { line, turn, crossing });
+                }
                 _ => return Err(error.into()),
             },
-        };
-        let line = self.add(crossing.clone(), part);
-        self.theirs.insert((node, theirs), line as usize);
-        let Line { turn, .. } = self.lines[line as usize];
-        self.tell(node, &Frame::Open { line, turn, crossing });
+        }
         Ok(())
     }
 
