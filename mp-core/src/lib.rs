@@ -107,7 +107,7 @@ pub mod starting {
 /// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_node`]. Not for
 /// programs, so the `onchip` crate does not export it.
 pub mod bridge {
-    pub use crate::world::{Bridge, Carries, Crossing, Left, Part, Taken};
+    pub use crate::world::{Bridge, Carries, Crossing, Left, Part, Taken, Withdrawal};
 }
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.

@@ -3,7 +3,7 @@
 //! Several frames go in one message of the interconnect. A frame about a channel names it by the number that the sender
 //! of the frame has given to it.
 
-use mp_core::bridge::{Crossing, Left, Taken};
+use mp_core::bridge::{Crossing, Left, Taken, Withdrawal};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub(crate) enum Frame {
     Closed { line: u32, left: Left },
     /// The rank of the sending node asks for this instead.
     Differs { line: u32, crossing: Crossing },
+    /// A rank of the sending node opens no more channels of a name.
+    Withdrawn(Withdrawal),
     /// A rank of the sending node has ended.
     Ended { rank: u32, left: Left },
 }

@@ -71,6 +71,8 @@ pub struct InMemory {
     nodes: usize,
     /// Whether the next message was probed.
     probed: bool,
+    /// The lost nodes that `probe` has told.
+    told: Vec<usize>,
     shared: Arc<Shared>,
 }
 
@@ -91,7 +93,13 @@ impl InMemory {
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
         (0..nodes)
-            .map(|node| Self { node, nodes, probed: false, shared: Arc::clone(&shared) })
+            .map(|node| Self {
+                node,
+                nodes,
+                probed: false,
+                told: Vec::new(),
+                shared: Arc::clone(&shared),
+            })
             .collect()
     }
 
@@ -141,11 +149,15 @@ impl Interconnect for InMemory {
             tag: letter.tag,
             len: letter.bytes.len(),
         });
-        let lost = state.stages.iter().position(|&stage| stage == Stage::Lost);
+        let new = |node: &usize| state.stages[*node] == Stage::Lost && !self.told.contains(node);
+        let lost = (0..self.nodes).find(new);
         drop(state);
         self.probed = arrived.is_some();
         match lost {
-            Some(node) if arrived.is_none() => Err(Error::NodeLost { node }),
+            Some(node) if arrived.is_none() => {
+                self.told.push(node);
+                Err(Error::NodeLost { node })
+            }
             _ => Ok(arrived),
         }
     }

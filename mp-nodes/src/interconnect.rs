@@ -49,7 +49,7 @@ pub trait Interconnect: std::fmt::Debug {
     /// [received](Self::receive_into), every call returns the same one.
     ///
     /// # Errors
-    /// [`Engine`](Error::Engine), [`NodeLost`](Error::NodeLost).
+    /// [`Engine`](Error::Engine); [`NodeLost`](Error::NodeLost), once for each node, when all that it has sent was received.
     fn probe(&mut self) -> Result<Option<Arrived>>;
 
     /// Receives the message that [`probe`](Self::probe) has returned, into a buffer of its length. If the message is long,

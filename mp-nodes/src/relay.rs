@@ -18,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mp_core::ErrorKind;
 use mp_core::bridge::{Bridge, Crossing, Left, Part, Taken};
+use mp_core::{ErrorKind, SegmentError};
 
 use crate::{
     error::{Error, Result},
@@ -106,10 +106,14 @@ impl<'w> Relay<'w> {
     /// Works until all ranks of all nodes have ended.
     pub(crate) fn run(mut self) -> Result<()> {
         if let Err(error) = self.work() {
-            // Nothing comes from any other node any more.
+            // The others are told of that, if they can be, and nothing comes from them any more.
+            for rank in self.bridge.here() {
+                self.tell_all(&Frame::Ended { rank, left: Left::Lost });
+            }
+            let _ = (0..self.out.len()).try_for_each(|node| self.flush(node).map(drop));
             let here = self.connection.node();
             for node in (0..self.out.len()).filter(|&node| node != here) {
-                self.lose(node)?;
+                self.cut(node)?;
             }
             return Err(error);
         }
@@ -127,10 +131,11 @@ impl<'w> Relay<'w> {
                 Err(Error::NodeLost { node }) => self.lose(node)?,
                 Err(error) => return Err(error),
             };
-            if !moved && !self.running.contains(&true) && self.pending()? == 0 {
+            if !moved && !self.running.contains(&true) {
                 return Ok(());
             }
-            self.idle.after(moved);
+            let pending = self.pending()?;
+            self.idle.after(moved, pending);
         }
     }
 
@@ -142,14 +147,30 @@ impl<'w> Relay<'w> {
         }
     }
 
-    /// Tells the ranks of this node that a node was lost with all its ranks. Returns whether that is new.
+    /// Notes that a node was lost. Returns whether that is new.
     fn lose(&mut self, node: usize) -> Result<bool> {
-        if self.lost[node] {
+        let mut lost = vec![node];
+        // What it has sent before still arrives.
+        while !self.lost[node] {
+            match self.hear() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Error::NodeLost { node }) => lost.push(node),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut any = false;
+        for node in lost {
+            any |= self.cut(node)?;
+        }
+        Ok(any)
+    }
+
+    /// Tells the ranks of this node that a node was lost with all its ranks. Returns whether that is new.
+    fn cut(&mut self, node: usize) -> Result<bool> {
+        if std::mem::replace(&mut self.lost[node], true) {
             return Ok(false);
         }
-        // What it has sent before still arrives.
-        while matches!(self.hear(), Ok(true)) {}
-        self.lost[node] = true;
         let lines = self.lines.iter().filter(|(_, line)| line.node == node);
         for line in lines.map(|(&line, _)| line).collect::<Vec<_>>() {
             self.remove(line).into_iter().for_each(|part| part.close(Left::Lost));
@@ -178,14 +199,13 @@ impl<'w> Relay<'w> {
                 continue;
             }
             self.running[rank as usize] = false;
-            (0..self.out.len()).for_each(|node| self.tell(node, &Frame::Ended { rank, left }));
+            self.tell_all(&Frame::Ended { rank, left });
             moved = true;
         }
         for node in 0..self.out.len() {
             moved |= self.flush(node)?;
         }
-        self.pending()?;
-        // This comes last, because it fails as long as a node is lost.
+        // This comes last, because it fails when a node is lost.
         Ok(self.hear()? || moved)
     }
 
@@ -194,6 +214,11 @@ impl<'w> Relay<'w> {
         if node != self.connection.node() && !self.lost[node] {
             self.out[node].add(frame);
         }
+    }
+
+    /// Adds a frame to what goes to all other nodes.
+    fn tell_all(&mut self, frame: &Frame) {
+        (0..self.out.len()).for_each(|node| self.tell(node, frame));
     }
 
     fn flush(&mut self, node: usize) -> Result<bool> {
@@ -209,13 +234,21 @@ impl<'w> Relay<'w> {
         self.first.partition_point(|&first| first <= rank) - 1
     }
 
+    /// Returns whether a rank is one of this node.
+    fn is_of(&self, rank: u32, node: usize) -> bool {
+        rank < self.running.len() as u32 && self.node_of(rank) == node
+    }
+
     /// Opens the ends of channels that ranks of this node have made. Returns whether there were any.
     fn find(&mut self) -> Result<bool> {
-        let found = self.bridge.found()?;
-        let any = !found.is_empty();
+        let (found, withdrawals) = self.bridge.found()?;
+        let any = !found.is_empty() || !withdrawals.is_empty();
         for part in found {
             let turn = self.turn_of(part.crossing());
             self.add(part, turn);
+        }
+        for withdrawal in withdrawals {
+            self.tell_all(&Frame::Withdrawn(withdrawal));
         }
         Ok(any)
     }
@@ -257,8 +290,18 @@ impl<'w> Relay<'w> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
+                    let crossing = part.crossing().clone();
                     self.remove(line);
-                    self.tell(node, &Frame::Closed { line, left: Left::of(&error) });
+                    let frame = match error.kind() {
+                        ErrorKind::Mismatch { theirs, .. } => {
+                            Frame::Differs { line, crossing: crossing.with(theirs) }
+                        }
+                        ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { .. } => {
+                            Frame::Closed { line, left: Left::of(&error) }
+                        }
+                        _ => return Err(error.into()),
+                    };
+                    self.tell(node, &frame);
                     return Ok(true);
                 }
             };
@@ -272,13 +315,15 @@ impl<'w> Relay<'w> {
         let Some(Line { part, node, notice: known, .. }) = self.lines.get_mut(&line) else {
             return Ok(moved);
         };
-        let (node, messages, notice, left) = (*node, part.returned(), part.notice(), part.left());
+        // A receiver leaves a notice before it gives back, and gives back before it leaves. So they are looked at in the
+        // opposite order, and told in this one.
+        let (node, left, messages, notice) = (*node, part.left(), part.returned(), part.notice());
         let new = notice != std::mem::replace(known, notice);
-        if messages > 0 {
-            self.tell(node, &Frame::Returned { line, messages });
-        }
         if new {
             self.tell(node, &Frame::Notice { line, notice });
+        }
+        if messages > 0 {
+            self.tell(node, &Frame::Returned { line, messages });
         }
         if let Some(left) = left {
             self.remove(line);
@@ -335,8 +380,13 @@ impl<'w> Relay<'w> {
                     part.disagree(&crossing)?;
                 }
             }
+            Frame::Withdrawn(withdrawal) => {
+                if self.is_of(withdrawal.rank, node) {
+                    self.bridge.withdraw(&withdrawal)?;
+                }
+            }
             Frame::Ended { rank, left } => {
-                if rank < self.running.len() as u32 && self.node_of(rank) == node {
+                if self.is_of(rank, node) {
                     self.running[rank as usize] = false;
                     self.bridge.end(rank, left)?;
                 }
@@ -376,6 +426,9 @@ impl<'w> Relay<'w> {
         // What ranks of this node have made before comes first, so that the turns agree.
         self.find()?;
         let (namespace, name, from, to) = crossing.title();
+        if !self.is_of(from, node) && !self.is_of(to, node) {
+            return Err(Error::NoFrame { node });
+        }
         let turns = self.turns.get(&(namespace, name.to_owned(), from, to));
         if turns.is_some_and(|&turns| turn <= turns) {
             let same =
@@ -405,6 +458,13 @@ impl<'w> Relay<'w> {
                     self.next += 1;
                     self.tell(node, &Frame::Open { line, turn, crossing });
                 }
+                // There is no memory here for the channel.
+                _ if lacks_memory(&error) => {
+                    let (line, left) = (self.next, Left::Lost);
+                    self.next += 1;
+                    self.tell(node, &Frame::Open { line, turn, crossing });
+                    self.tell(node, &Frame::Closed { line, left });
+                }
                 _ => return Err(error.into()),
             },
         }
@@ -416,13 +476,28 @@ impl<'w> Relay<'w> {
         let Some(part) = self.part(node, line) else { return Ok(()) };
         let Err(error) = part.put(taken, message) else { return Ok(()) };
         match error.kind() {
-            // The receiver is gone, which the other node is told, or it was told that the ends differ.
+            // The receiver is gone, or asks for something else, which the other node is being told.
             ErrorKind::Disconnected { .. }
             | ErrorKind::PeerLost { .. }
             | ErrorKind::Mismatch { .. } => Ok(()),
+            // There is no memory here for a buffer that moves. What comes behind it must not be received without it.
+            _ if lacks_memory(&error) => {
+                if let Some(&own) = self.theirs.get(&(node, line))
+                    && let Some(part) = self.remove(own)
+                {
+                    part.close(Left::Lost);
+                    self.tell(node, &Frame::Closed { line: own, left: Left::Lost });
+                }
+                Ok(())
+            }
             _ => Err(error.into()),
         }
     }
+}
+
+fn lacks_memory(error: &mp_core::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, ErrorKind::Segment(SegmentError::Full { .. } | SegmentError::OutOfMemory { .. }))
 }
 
 /// How a relay waits for work.
@@ -435,10 +510,11 @@ struct Idle {
 
 impl Idle {
     /// Waits for a moment after a round, if it found nothing to do.
-    fn after(&mut self, moved: bool) {
-        if moved {
+    fn after(&mut self, moved: bool, pending: usize) {
+        // A library may send a long message only while it is called.
+        if moved || pending > 0 {
             *self = Self::default();
-            return;
+            return thread::yield_now();
         }
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() < PATIENCE {

@@ -32,7 +32,7 @@ use crate::{
 ///     for node in nodes {
 ///         scope.spawn(move || {
 ///             // Two nodes of two ranks each.
-///             run(Box::new(node), 2, |rank| {
+///             let ran = run(Box::new(node), 2, |rank| {
 ///                 let next = (rank.id() + 1) % rank.size();
 ///                 let last = (rank.id() + rank.size() - 1) % rank.size();
 ///                 let mut to = rank.sender::<u64>("ring", next, Channel::degree(1))?;
@@ -40,7 +40,8 @@ use crate::{
 ///                 to.send(&(rank.id() as u64))?;
 ///                 assert_eq!(*from.receive()?, last as u64);
 ///                 Ok(())
-///             })
+///             });
+///             assert_eq!(ran.unwrap(), [Ok(()), Ok(())]);
 ///         });
 ///     }
 /// });
@@ -58,16 +59,14 @@ pub fn run<T: Send>(
     code: impl Fn(&Rank) -> mp_core::Result<T> + Sync,
 ) -> Result<Vec<std::result::Result<T, Cause>>> {
     let words = connection.all_gather(&[ranks as u64, version()])?;
+    if let Err(error) = check(&words) {
+        // All nodes find the same.
+        connection.end()?;
+        return Err(error);
+    }
     let mut first = vec![0];
-    for (node, words) in words.chunks_exact(2).enumerate() {
-        let (ranks, theirs) = (words[0], words[1]);
-        if theirs != version() {
-            return Err(Error::OtherVersion { node });
-        }
-        if ranks == 0 {
-            return Err(Error::NoRanks { node });
-        }
-        let next = first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(ranks);
+    for words in words.chunks_exact(2) {
+        let next = first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(words[0]);
         first.push(u32::try_from(next).unwrap_or(u32::MAX));
     }
     let (node, size) = (connection.node(), first.last().map_or(0, |&size| size as usize));
@@ -77,9 +76,25 @@ pub fn run<T: Send>(
     })
 }
 
+/// Checks what the nodes have said: the number of their ranks, and their version.
+fn check(words: &[u64]) -> Result<()> {
+    for (node, words) in words.chunks_exact(2).enumerate() {
+        if words[1] != version() {
+            return Err(Error::OtherVersion { node });
+        }
+        if words[0] == 0 {
+            return Err(Error::NoRanks { node });
+        }
+    }
+    Ok(())
+}
+
+/// Changes when relays no longer understand those of an older version.
+const PROTOCOL: u32 = 1;
+
 /// Returns a number that differs between versions whose relays do not understand each other.
 fn version() -> u64 {
     let mut hash = DefaultHasher::new();
-    env!("CARGO_PKG_VERSION").hash(&mut hash);
+    (env!("CARGO_PKG_VERSION"), PROTOCOL).hash(&mut hash);
     hash.finish()
 }

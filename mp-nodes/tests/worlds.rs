@@ -445,3 +445,76 @@ fn a_node_without_ranks_is_an_error_at_all_nodes() {
         }
     });
 }
+
+/// A rank that makes a channel, sends and returns at once has sent, whenever the receiver opens its end.
+#[test]
+fn what_a_rank_sends_just_before_it_returns_arrives() {
+    for nodes in [&[2][..], &[1, 1]] {
+        for round in 0..60u64 {
+            all_succeed(world(nodes, |rank| {
+                let channel = Channel::degree(1);
+                if rank.id() == 0 {
+                    return rank.sender::<u64>("last", 1, channel)?.send(&round);
+                }
+                if round % 3 > 0 {
+                    thread::sleep(std::time::Duration::from_micros(50 * (round % 7)));
+                }
+                assert_eq!(*rank.receiver::<u64>("last", 0, channel)?.receive()?, round);
+                Ok(())
+            }));
+        }
+    }
+}
+
+/// A rank that has dropped its communicator, and goes on, is no source any more.
+#[test]
+fn a_rank_without_communicators_is_not_waited_for() {
+    for nodes in [&[2][..], &[1, 1]] {
+        all_succeed(world(nodes, |rank| {
+            let channel = Channel::degree(1);
+            let comm = Communicator::world(rank);
+            if rank.id() == 0 {
+                drop(comm);
+                // It ends only when the other rank has stopped waiting for it.
+                rank.receiver::<u64>("done", 1, channel)?.receive()?;
+                return Ok(());
+            }
+            let error = comm.receive::<u64>(ANY_SOURCE, ANY_TAG).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::NobodyLeft), "{error}");
+            rank.sender::<u64>("done", 0, channel)?.send(&1)
+        }));
+    }
+}
+
+/// Channels of one name that are opened and closed again and again, and types of all alignments.
+#[test]
+fn many_short_channels_and_types_of_any_layout() {
+    #[derive(Clone, Copy, Debug, PartialEq, onchip::Pod, onchip::Zeroable)]
+    #[bytemuck(crate = "onchip::bytemuck")]
+    #[repr(C, align(64))]
+    struct Wide([u64; 8]);
+    for nodes in [&[2][..], &[1, 1]] {
+        all_succeed(world(nodes, |rank| {
+            let name = "n".repeat(64);
+            for round in 0..400u64 {
+                let channel = Channel::degree(1 + round as u32 % 3).max_len(2);
+                if rank.id() == 0 {
+                    let mut to = rank.sender::<[Wide]>(&name, 1, channel)?;
+                    to.send(&[Wide([round; 8]), Wide([7; 8])])?;
+                } else {
+                    let from = rank.receiver::<[Wide]>(&name, 0, channel)?;
+                    assert_eq!(*from.receive()?, [Wide([round; 8]), Wide([7; 8])]);
+                }
+            }
+            let empty = Channel::degree(2).max_len(3);
+            if rank.id() == 0 {
+                let mut to = rank.sender::<[u8]>("empty", 1, empty)?;
+                to.send(&[])?;
+                return to.send_buffer(rank.buffer(0)?).map_err(|failed| failed.error);
+            }
+            let from = rank.receiver::<[u8]>("empty", 0, empty)?;
+            assert!(from.receive()?.is_empty() && from.receive()?.is_empty());
+            Ok(())
+        }));
+    }
+}

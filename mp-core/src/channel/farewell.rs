@@ -13,7 +13,8 @@ use crate::{
     context::{Context, Namespace},
     error::Error,
     named::{Leaving, Members, Name, Named, Object, Title, find, find_or_make},
-    segment::{BlockKind, LockedHeap, SegmentError, Shared},
+    segment::{BlockKey, BlockKind, LockedHeap, SegmentError, Shared},
+    sync::Ordering,
 };
 
 /// The ranks that have withdrawn from a name.
@@ -79,6 +80,8 @@ pub(super) fn open<'a>(
 pub(crate) fn withdraw(context: &Context, namespace: Namespace, text: &str) -> Result<(), Error> {
     let (name, me) = (Name::new(namespace, text), context.me);
     let (mut heap, farewell) = open(context, name)?;
+    // A bridge to other nodes looks at what is new when this number changes.
+    context.world()?.channels.fetch_add(1, Ordering::Relaxed);
     farewell.take_out(&mut heap, (0, me), Leaving::CLOSED, None)?;
     for other in (0..context.begun()).filter(|&other| other != me) {
         if let Some(roll) = roll::of(context, &heap, name, other)? {
@@ -93,6 +96,16 @@ pub(crate) fn withdraw(context: &Context, namespace: Namespace, text: &str) -> R
         }
     }
     Ok(())
+}
+
+/// Returns the name of the farewell in this block, and the ranks that have withdrawn from it or have ended.
+pub(crate) fn farewell_at(
+    context: &Context,
+    key: BlockKey,
+) -> Result<(Namespace, String, Vec<u32>), SegmentError> {
+    let farewell = Object::<Farewell>::at(context, key)?;
+    let (title, gone) = (&farewell.title, farewell.ranks.gone.iter().collect());
+    Ok((title.namespace(), title.name(), gone))
 }
 
 /// Returns whether a rank has withdrawn from this name or has ended.

@@ -55,7 +55,7 @@ mod test_memory;
 pub(crate) use agreement::{Agreement, End};
 pub use callers::Callers;
 pub(crate) use descriptor::{Descriptor, crossing_at};
-pub(crate) use farewell::{Farewell, has_withdrawn, withdraw};
+pub(crate) use farewell::{Farewell, farewell_at, has_withdrawn, withdraw};
 pub(crate) use opened::Opened;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use outline::RingReport;

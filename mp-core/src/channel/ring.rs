@@ -255,7 +255,9 @@ impl RingSender {
 
     /// Returns the number of messages that the receiver has given back.
     pub(super) fn given_back(&self) -> u64 {
-        self.ring.control().given_back()
+        // Acquire: pairs with the Release in `RingReceiver::advance_head`: a notice that the receiver left before is
+        // seen after this.
+        self.ring.head().load(Ordering::Acquire)
     }
 
     /// Returns whether the receiver has given back everything that was published.

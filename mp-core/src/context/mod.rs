@@ -45,6 +45,10 @@ use crate::{
 /// The most ranks a world can have.
 pub(crate) const MAX_RANKS: usize = 1024;
 
+/// The number of bytes of cache for which a world of several nodes makes its rings: see
+/// [`Rank::cache_for_rings`](crate::Rank::cache_for_rings).
+const CACHE_OF_NODES: u64 = 512 << 10;
+
 /// Returns a fingerprint that changes when the structures here change.
 pub(crate) fn layout() -> u64 {
     fingerprint([size_of::<WorldControl>(), size_of::<RankControl>(), MAX_RANKS])
@@ -206,6 +210,8 @@ impl Context {
             word.store(number, Ordering::Relaxed);
         }
         world.threads.store(self.here[1], Ordering::Relaxed);
+        // Both ends of a channel must ask for the same, whatever the processors of their nodes are.
+        world.cache.store(CACHE_OF_NODES, Ordering::Relaxed);
         Ok(())
     }
 

@@ -88,7 +88,8 @@ pub enum ErrorKind {
     },
     /// The call would need the memory of a rank that runs on another node.
     #[error(
-        "rank {rank} is on another node, and {what} work only among the ranks of one node: use channels of degree 1 or more"
+        "rank {rank} is on another node, and {what} work only among the ranks of one node; channels between two ranks, \
+         of degree 1 or more, reach it"
     )]
     OnAnotherNode {
         /// The rank.

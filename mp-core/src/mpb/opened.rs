@@ -76,7 +76,10 @@ impl Opened {
                 "they are of {lines} lines for each rank, and can be of 1 to {most}"
             ));
         }
-        context.check_here(members.world.iter().copied(), "message passing buffers")?;
+        context.check_here(
+            members.world.iter().copied(),
+            "message passing buffers, collective operations and critical sections",
+        )?;
         let geometry = geometry(members.world.len(), near);
         let ours = Wanted { lines, near, members: members.world.clone() };
         let make = || {

@@ -18,7 +18,9 @@ use std::{
 use super::burial;
 use crate::{
     ErrorKind,
-    channel::{Agreement, End, Opened, Received, Receiver, Sender, crossing_at},
+    channel::{
+        Agreement, End, Opened, Received, Receiver, Sender, crossing_at, farewell_at, withdraw,
+    },
     context::{Context, Namespace, RankState},
     error::{Error, Result},
     segment::{BlockKey, BlockKind},
@@ -105,6 +107,15 @@ impl Carries {
     }
 }
 
+/// A rank opens no more channels of a name: see [`Rank::withdraw`](crate::Rank::withdraw).
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Withdrawal {
+    namespace: u64,
+    name: String,
+    /// The rank.
+    pub rank: u32,
+}
+
 /// How an end was left, or why it can't be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Left {
@@ -170,19 +181,24 @@ impl Part {
     ///
     /// # Errors
     /// [`Disconnected`](ErrorKind::Disconnected) or [`PeerLost`](ErrorKind::PeerLost) when the sender is gone and
-    /// everything was taken; [`Mismatch`](ErrorKind::Mismatch).
+    /// everything was taken; [`Mismatch`](ErrorKind::Mismatch); [`Segment`](ErrorKind::Segment).
     pub fn take(&mut self, into: &mut Vec<u8>) -> Result<Option<Taken>> {
         let Kind::Out { from, taken } = &mut self.kind else { return Ok(None) };
-        if taken.len() as u64 >= self.crossing.carries.degree {
-            // All slots are taken, so nothing is in the channel behind these messages.
-            return match from.opened().signals().for_receiver.ended() {
-                true => Err(from.opened().why_ended(crate::Operation::Receive)),
-                false => Ok(None),
-            };
+        match from.take_bytes(into) {
+            Ok(Some((slot, elements, moved))) => {
+                taken.push_back(slot);
+                Ok(Some(Taken { elements, moved }))
+            }
+            Ok(None) => Ok(None),
+            // All slots are taken or were given up, so nothing is in the channel behind these messages.
+            Err(error) if matches!(error.kind(), ErrorKind::GuardsHeld { .. }) => {
+                match from.opened().signals().for_receiver.ended() {
+                    true => Err(from.opened().why_ended(crate::Operation::Receive)),
+                    false => Ok(None),
+                }
+            }
+            Err(error) => Err(error),
         }
-        let Some((slot, elements, moved)) = from.take_bytes(into)? else { return Ok(None) };
-        taken.push_back(slot);
-        Ok(Some(Taken { elements, moved }))
     }
 
     /// Gives back the slots of the oldest messages that were taken.
@@ -280,6 +296,8 @@ pub struct Bridge<'w> {
     made: u64,
     /// The channels that were looked at and still exist.
     known: HashSet<BlockKey>,
+    /// The ranks of this node that have withdrawn from a name, as far as the owner knows, by its farewell.
+    gone: HashSet<(BlockKey, u32)>,
     /// The ranks of this node that have ended, as far as the owner knows.
     ended: Vec<bool>,
 }
@@ -288,7 +306,7 @@ impl<'w> Bridge<'w> {
     pub(super) fn new(world: &'w Context) -> Self {
         // No world has made so many objects, so that the first look finds news.
         let ended = vec![false; world.here().len()];
-        Self { world, made: u64::MAX, known: HashSet::new(), ended }
+        Self { world, made: u64::MAX, known: HashSet::new(), gone: HashSet::new(), ended }
     }
 
     /// Returns the ranks of this node.
@@ -297,22 +315,33 @@ impl<'w> Bridge<'w> {
     }
 
     /// Opens the other ends of the channels that ranks of this node have made since the last call to or from ranks of
-    /// other nodes, in the order in which they were made.
+    /// other nodes, in the order in which they were made. Also returns what these ranks have withdrawn from. Other nodes
+    /// must be told of the channels first.
     ///
     /// # Errors
     /// [`Segment`](ErrorKind::Segment).
-    pub fn found(&mut self) -> Result<Vec<Part>> {
+    pub fn found(&mut self) -> Result<(Vec<Part>, Vec<Withdrawal>)> {
         let made = self.world.world()?.channels.load(Ordering::Relaxed);
         if made == self.made {
-            return Ok(Vec::new());
+            return Ok(Default::default());
         }
-        let mut new = Vec::new();
+        let (mut new, mut withdrawals) = (Vec::new(), Vec::new());
         {
             let heap = self.world.lock_heap()?;
             // The count changes under the lock only.
             self.made = self.world.world()?.channels.load(Ordering::Relaxed);
-            let mut known = HashSet::new();
+            let (mut known, mut gone) = (HashSet::new(), HashSet::new());
             for block in heap.blocks()? {
+                if block.kind == BlockKind::Farewell && block.settled {
+                    let (namespace, name, ranks) = farewell_at(self.world, block.key)?;
+                    for rank in ranks.into_iter().filter(|&rank| self.world.is_here(rank)) {
+                        if !self.gone.contains(&(block.key, rank)) {
+                            let (namespace, name) = (namespace.word(), name.clone());
+                            withdrawals.push(Withdrawal { namespace, name, rank });
+                        }
+                        gone.insert((block.key, rank));
+                    }
+                }
                 if block.kind != BlockKind::Channel || !block.settled {
                     continue;
                 }
@@ -324,10 +353,23 @@ impl<'w> Bridge<'w> {
                     new.push((serial, agreement));
                 }
             }
-            self.known = known;
+            (self.known, self.gone) = (known, gone);
         }
         new.sort_unstable_by_key(|&(serial, _)| serial);
-        new.into_iter().map(|(_, agreement)| Part::open(self.world, agreement)).collect()
+        let parts = new.into_iter().map(|(_, agreement)| Part::open(self.world, agreement));
+        Ok((parts.collect::<Result<_>>()?, withdrawals))
+    }
+
+    /// Tells the ranks of this node that a rank of another node opens no more channels of a name.
+    ///
+    /// # Errors
+    /// [`Segment`](ErrorKind::Segment).
+    pub fn withdraw(&self, Withdrawal { namespace, name, rank }: &Withdrawal) -> Result<()> {
+        if (*rank as usize) < self.world.size() && !self.world.is_here(*rank) {
+            let namespace = Namespace::from_word(*namespace);
+            withdraw(&self.world.as_rank(*rank), namespace, name)?;
+        }
+        Ok(())
     }
 
     /// Opens the other end of a channel that a rank of another node has made. The rank of this node finds it when it

@@ -65,7 +65,8 @@ pub(crate) fn run<T: Send>(
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
                     // The ranks that run must not wait for those that will never run.
-                    for rank in rank..world.here().end {
+                    let others = (0..world.size() as u32).filter(|&other| !world.is_here(other));
+                    for rank in (rank..world.here().end).chain(others) {
                         burial::end(world, rank, RankState::Lost)?;
                     }
                     return Err(ErrorKind::Os { call: "starting a thread", source }.into());
