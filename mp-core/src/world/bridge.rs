@@ -288,7 +288,7 @@ impl Left {
     }
 }
 
-/// What stands in for the ranks of other nodes: see the [module](self).
+/// What stands in for the ranks of other nodes: it holds their ends of the channels to and from ranks of this node.
 #[derive(Debug)]
 pub struct Bridge<'w> {
     world: &'w Context,
