@@ -12,10 +12,10 @@ pub(crate) const FEWEST_BUFFERS: usize = 4;
 
 /// Returns the number of buffers in a ring, if these ranks have `rings` rings and a buffer has `chunk_lines` lines.
 ///
-/// A ring is twice as large as the [cache that rings are made for](mp_core::Rank::cache_for_rings), so that a line has left its reader's cache when it is
-/// written again. Otherwise the writer has to fetch the line from that cache, which a core does for only a few lines at
-/// a time (`cargo bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All these rings together take 8 MiB,
-/// or [`FEWEST_BUFFERS`] buffers each if that is more.
+/// A ring is twice as large as the [cache that rings are made for](mp_core::Rank::cache_for_rings), so that a line has
+/// left its reader's cache when it is written again. Otherwise the writer has to fetch the line from that cache, which a
+/// core does for only a few lines at a time (`cargo bench --bench ratios -- broadcast.1MB gather.64KB reduce.1MB`). All
+/// these rings together take 8 MiB, or [`FEWEST_BUFFERS`] buffers each if that is more.
 pub(crate) fn buffers(
     members: Members<'_>,
     rings: usize,

@@ -11,9 +11,9 @@ pub(crate) enum Frame {
     /// A channel to or from a rank of the receiving node was made. It is the one of this turn among those with its name
     /// and ranks.
     Open { line: u32, turn: u32, crossing: Crossing },
-    /// A message of so many bytes.
+    /// A message. `bytes` is its length.
     Message { line: u32, taken: Taken, bytes: u64 },
-    /// The receiver has given back the slots of so many messages.
+    /// The receiver has given back this number of slots.
     Returned { line: u32, messages: u64 },
     /// The receiver has left this number for the sender.
     Notice { line: u32, notice: u64 },

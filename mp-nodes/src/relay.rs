@@ -110,9 +110,10 @@ impl<'w> Relay<'w> {
             for rank in self.bridge.here() {
                 self.tell_all(&Frame::Ended { rank, left: Left::Lost });
             }
-            let _ = (0..self.out.len()).try_for_each(|node| self.flush(node).map(drop));
             let here = self.connection.node();
             for node in (0..self.out.len()).filter(|&node| node != here) {
+                // A node that can't be told must not keep the next one from being told.
+                let _ = self.flush(node);
                 self.cut(node)?;
             }
             return Err(error);
@@ -149,9 +150,12 @@ impl<'w> Relay<'w> {
 
     /// Notes that a node was lost. Returns whether that is new.
     fn lose(&mut self, node: usize) -> Result<bool> {
+        if self.lost[node] {
+            return Ok(false);
+        }
         let mut lost = vec![node];
         // What it has sent before still arrives.
-        while !self.lost[node] {
+        loop {
             match self.hear() {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -159,17 +163,14 @@ impl<'w> Relay<'w> {
                 Err(error) => return Err(error),
             }
         }
-        let mut any = false;
-        for node in lost {
-            any |= self.cut(node)?;
-        }
-        Ok(any)
+        lost.into_iter().try_for_each(|node| self.cut(node))?;
+        Ok(true)
     }
 
-    /// Tells the ranks of this node that a node was lost with all its ranks. Returns whether that is new.
-    fn cut(&mut self, node: usize) -> Result<bool> {
+    /// Tells the ranks of this node that a node was lost with all its ranks, unless they know.
+    fn cut(&mut self, node: usize) -> Result<()> {
         if std::mem::replace(&mut self.lost[node], true) {
-            return Ok(false);
+            return Ok(());
         }
         let lines = self.lines.iter().filter(|(_, line)| line.node == node);
         for line in lines.map(|(&line, _)| line).collect::<Vec<_>>() {
@@ -179,7 +180,7 @@ impl<'w> Relay<'w> {
             self.running[rank as usize] = false;
             self.bridge.end(rank, Left::Lost)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Does what there is to do. Returns whether there was anything.
@@ -234,7 +235,7 @@ impl<'w> Relay<'w> {
         self.first.partition_point(|&first| first <= rank) - 1
     }
 
-    /// Returns whether a rank is one of this node.
+    /// Returns whether the rank exists and runs on `node`.
     fn is_of(&self, rank: u32, node: usize) -> bool {
         rank < self.running.len() as u32 && self.node_of(rank) == node
     }

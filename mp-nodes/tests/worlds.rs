@@ -329,7 +329,7 @@ fn one_rank_receives_from_any_other() {
     }
 }
 
-/// A connection that fails after so many messages, as if its node had crashed.
+/// A connection that sends this number of messages and then fails, as if its node had crashed.
 #[derive(Debug)]
 struct Failing(InMemory, usize);
 

@@ -12,7 +12,7 @@ use crate::drawn::draw;
 
 /// The most nodes.
 const MOST_NODES: i64 = 4096;
-/// The most ranks of all nodes together. The simulation of so many takes seconds.
+/// The largest number of ranks on all nodes together. A simulation of that size takes seconds.
 const MOST_RANKS: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
@@ -34,7 +34,8 @@ fn network(name: &str) -> Result<Network, String> {
 type Error = Box<dyn std::error::Error>;
 
 impl Nodes {
-    /// Says why an operation of so many ranks on each node can't be simulated, if nodes are given.
+    /// Returns an error if the operation can't be simulated with this number of ranks on each node. Returns `Ok` if no
+    /// number of nodes is given.
     pub fn check(&self, collective: Collective, ranks: u32) -> Result<(), String> {
         let Some(nodes) = self.nodes else { return Ok(()) };
         if !matches!(collective, Collective::Broadcast | Collective::AllReduce) {

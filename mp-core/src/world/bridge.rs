@@ -304,8 +304,8 @@ pub struct Bridge<'w> {
 
 impl<'w> Bridge<'w> {
     pub(super) fn new(world: &'w Context) -> Self {
-        // No world has made so many objects, so that the first look finds news.
         let ended = vec![false; world.here().len()];
+        // `made`: no world reaches this number of objects. So the first look finds another one, and looks at all objects.
         Self { world, made: u64::MAX, known: HashSet::new(), gone: HashSet::new(), ended }
     }
 
