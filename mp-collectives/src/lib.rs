@@ -25,6 +25,7 @@ mod explanation;
 mod layout;
 mod members;
 pub mod near;
+mod nodes;
 pub mod nonblocking;
 mod others;
 mod pairs;

@@ -91,7 +91,7 @@ impl Settings {
 
     /// Returns the settings for a communicator of `ranks` ranks that is made from one of `before` ranks with these
     /// settings. A barrier's rounds and placement apply only to the number of ranks that they were made for.
-    fn of_part(mut self, before: usize, ranks: usize) -> Self {
+    pub(crate) fn of_part(mut self, before: usize, ranks: usize) -> Self {
         if ranks != before {
             self.placement = None;
             self.barrier = self.barrier.filter(|barrier| *barrier == Barrier::Central);

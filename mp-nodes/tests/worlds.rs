@@ -10,31 +10,7 @@ use onchip::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use onchip::{Channel, Error, ErrorKind};
 
 use support::watchdog::Watchdog;
-
-/// Runs code as the ranks of nodes with these numbers of ranks. Returns the outcomes of all ranks.
-fn world<T: Send>(
-    nodes: &[usize],
-    code: impl Fn(&Rank) -> CoreResult<T> + Sync,
-) -> Vec<std::result::Result<T, Cause>> {
-    let _watchdog = Watchdog::start("a world on several nodes");
-    let code = &code;
-    thread::scope(|scope| {
-        let run = |(node, ranks): (InMemory, usize)| {
-            scope.spawn(move || mp_nodes::run(Box::new(node), ranks, code))
-        };
-        let connected = InMemory::connect(nodes.len()).into_iter();
-        let threads: Vec<_> = connected.zip(nodes.iter().copied()).map(run).collect();
-        let joined = threads.into_iter().map(|thread| thread.join().unwrap());
-        joined.collect::<Result<Vec<_>>>().unwrap().into_iter().flatten().collect()
-    })
-}
-
-/// Nodes and their ranks: the border is in the middle, at the edge, or between every two ranks.
-const WORLDS: [&[usize]; 7] = [&[1], &[1, 1], &[2, 1], &[1, 2], &[2, 3], &[3, 1, 4], &[1, 1, 1, 2]];
-
-fn all_succeed<T: std::fmt::Debug>(outcomes: Vec<std::result::Result<T, Cause>>) -> Vec<T> {
-    outcomes.into_iter().map(|outcome| outcome.unwrap()).collect()
-}
+use support::world::{WORLDS, all_succeed, world};
 
 #[test]
 fn ranks_are_numbered_over_all_nodes() {

@@ -24,6 +24,7 @@ use crate::exchange::Exchanges;
 use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
 use crate::near::Places;
+use crate::nodes::Nodes;
 use crate::nonblocking;
 use crate::reduce::Reductions;
 use crate::settings::Settings;
@@ -37,6 +38,8 @@ pub(super) struct Fronts {
     reductions: Slot<Reductions>,
     barriers: Slot<Barriers>,
     exchanges: Slot<Exchanges>,
+    /// What takes the place of the others in a communicator whose ranks are on several nodes.
+    nodes: Slot<Nodes>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
     /// The reason if this rank ended a call in the middle: a rank was lost, or a message of this rank could not be
@@ -83,6 +86,7 @@ impl Fronts {
                 reductions: RefCell::default(),
                 barriers: RefCell::default(),
                 exchanges: RefCell::default(),
+                nodes: RefCell::default(),
                 settings: Settings::of(communicator).into(),
             })
         })
@@ -99,6 +103,7 @@ impl Fronts {
         close(&self.broadcasts);
         close(&self.reductions);
         close(&self.exchanges);
+        close(&self.nodes);
     }
 
     pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
@@ -106,6 +111,7 @@ impl Fronts {
         take(&self.broadcasts)?.take();
         take(&self.reductions)?.take();
         take(&self.exchanges)?.take();
+        take(&self.nodes)?.take();
         nonblocking::close(of)?;
         of.joint().set_check(settings.check);
         settings.clone().set(of);
@@ -303,6 +309,50 @@ pub(super) fn call<'a, F: Front>(
             Err(failed(of, error))
         }
     }
+}
+
+/// Makes a call of a communicator whose ranks are on several nodes. See [`call()`].
+#[cold]
+#[inline(never)]
+pub(super) fn between(
+    of: &Communicator,
+    signature: impl FnOnce(&Settings) -> Call,
+    root: Option<usize>,
+    call: impl FnOnce(&mut Nodes) -> Result<()>,
+) -> Result<()> {
+    of.joint().check_revoked()?;
+    let fronts = Fronts::of(of)?;
+    if let Some(root) = root
+        && root >= of.size()
+    {
+        return Err(ErrorKind::NoSuchRank { rank: root, size: of.size() }.into());
+    }
+    fronts.check(of, signature)?;
+    let mut slot = take(&fronts.nodes)?;
+    let nodes = match &mut *slot {
+        Some(nodes) => nodes,
+        empty => {
+            let joint = of.joint();
+            let (rank, ranks, settings) =
+                (joint.rank(), joint.world_ranks(), fronts.settings.borrow());
+            empty.insert(Nodes::open(
+                &rank,
+                ranks,
+                joint.name("nodes "),
+                &joint.title(),
+                &settings,
+            )?)
+        }
+    };
+    nodes.check()?;
+    let Err(error) = call(nodes) else { return Ok(()) };
+    if let ErrorKind::BadCall { .. } = error.kind() {
+        // The call was refused before this rank did anything.
+        return Err(error);
+    }
+    let error = nodes.fail(error);
+    drop(slot);
+    Err(failed(of, error))
 }
 
 /// Converts the error of a failed call to an error of the communicator.

@@ -62,7 +62,7 @@ use std::cell::RefMut;
 use crate::communicator::Communicator;
 use mp_core::{Call, Plain, Result};
 
-use self::cache::{Fronts, call, failed};
+use self::cache::{Fronts, between, call, failed};
 pub use crate::arguments::{AllBlocks, AllBlocksMut, At, InPlace, OwnBlock, OwnPlace, SentBlocks};
 use crate::arguments::{Cut, at_root};
 use crate::barrier::Barriers;
@@ -74,7 +74,8 @@ use crate::exchange::{Exchanges, all_to_all_blocks};
 pub use crate::explanation::{Algorithm, Candidate, Collective, Explanation};
 use crate::layout::Blocks;
 pub use crate::layout::packed;
-use crate::reduce::{Operation, Reductions};
+use crate::nodes::Nodes;
+use crate::reduce::{Operation, Prefix, Reductions};
 pub use crate::settings::Settings;
 use crate::signature;
 
@@ -87,6 +88,9 @@ impl Communicator {
     #[inline]
     pub fn barrier(&self) -> Result<()> {
         let signature = |settings: &Settings| signature::barrier("barrier", settings);
+        if self.spans_nodes() {
+            return between(self, signature, None, Nodes::barrier);
+        }
         call(self, signature, None, Barriers::wait)?;
         Ok(())
     }
@@ -129,6 +133,9 @@ impl Communicator {
         let count = message.len();
         let signature =
             |settings: &Settings| signature::broadcast::<T>("broadcast", count, root, settings);
+        if self.spans_nodes() {
+            return between(self, signature, Some(root), |nodes| nodes.broadcast(message, root));
+        }
         call(self, signature, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
         Ok(())
     }
@@ -148,6 +155,11 @@ impl Communicator {
         root: usize,
     ) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "reduce", Some(root));
+        if self.spans_nodes() {
+            return between(self, signature, Some(root), |nodes| {
+                nodes.reduce(vector, &operation, root)
+            });
+        }
         call(self, signature, Some(root), |front: &mut Reductions| {
             front.reduce(vector, operation, root)
         })?;
@@ -184,6 +196,11 @@ impl Communicator {
         root: usize,
     ) -> Result<()> {
         let signature = reduction_signature(own, &operation, "reduce", Some(root));
+        if self.spans_nodes() {
+            return between(self, signature, Some(root), |nodes| {
+                nodes.reduce_from(own, result, &operation, root)
+            });
+        }
         call(self, signature, Some(root), |front: &mut Reductions| {
             front.reduce_from(own, result, operation, root)
         })?;
@@ -202,6 +219,9 @@ impl Communicator {
         operation: impl Operation<T>,
     ) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "all_reduce", None);
+        if self.spans_nodes() {
+            return between(self, signature, None, |nodes| nodes.all_reduce(vector, &operation));
+        }
         call(self, signature, None, |front: &mut Reductions| front.all_reduce(vector, operation))?;
         Ok(())
     }
@@ -219,6 +239,11 @@ impl Communicator {
         operation: impl Operation<T>,
     ) -> Result<()> {
         let signature = reduction_signature(own, &operation, "all_reduce", None);
+        if self.spans_nodes() {
+            return between(self, signature, None, |nodes| {
+                nodes.all_reduce_from(own, result, &operation)
+            });
+        }
         call(self, signature, None, |front: &mut Reductions| {
             front.all_reduce_from(own, result, operation)
         })?;
@@ -233,6 +258,10 @@ impl Communicator {
     #[inline]
     pub fn scan<T: Plain>(&self, vector: &mut [T], operation: impl Operation<T>) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "scan", None);
+        if self.spans_nodes() {
+            let prefix = Prefix::Inclusive;
+            return between(self, signature, None, |nodes| nodes.scan(vector, &operation, prefix));
+        }
         call(self, signature, None, |front: &mut Reductions| front.scan(vector, operation))?;
         Ok(())
     }
@@ -249,6 +278,10 @@ impl Communicator {
         operation: impl Operation<T>,
     ) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "exclusive_scan", None);
+        if self.spans_nodes() {
+            let prefix = Prefix::Exclusive;
+            return between(self, signature, None, |nodes| nodes.scan(vector, &operation, prefix));
+        }
         call(self, signature, None, |front: &mut Reductions| {
             front.exclusive_scan(vector, operation)
         })?;
@@ -276,6 +309,11 @@ impl Communicator {
         let count = own.map_or_else(at_root, <[T]>::len);
         let signature =
             exchange_signature::<T>(Kind::Gather, blocks.may_differ(), count, Some(root));
+        if self.spans_nodes() {
+            return between(self, signature, Some(root), |nodes| {
+                nodes.gather(own, all, blocks, root)
+            });
+        }
         call(self, signature, Some(root), |front: &mut Exchanges| {
             front.gather_of(own, all, blocks, root)
         })?;
@@ -304,6 +342,9 @@ impl Communicator {
         };
         let signature =
             exchange_signature::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root));
+        if self.spans_nodes() {
+            return between(self, signature, Some(root), |nodes| nodes.scatter(cut, blocks, root));
+        }
         call(self, signature, Some(root), |front: &mut Exchanges| {
             front.scatter_of(cut, blocks, root)
         })?;
@@ -325,6 +366,9 @@ impl Communicator {
         let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
         let count = own.map_or_else(|| all.len() / self.size(), <[T]>::len);
         let signature = exchange_signature::<T>(Kind::AllGather, blocks.may_differ(), count, None);
+        if self.spans_nodes() {
+            return between(self, signature, None, |nodes| nodes.all_gather(own, all, blocks));
+        }
         call(self, signature, None, |front: &mut Exchanges| front.all_gather_of(own, all, blocks))?;
         Ok(())
     }
@@ -345,10 +389,13 @@ impl Communicator {
         let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
         let (count, differ) = all_to_all_blocks(&sent, &received);
         let signature = exchange_signature::<T>(Kind::AllToAll, differ, count, None);
-        if differ && self.joint().checks() {
+        if differ && self.joint().checks() && !self.spans_nodes() {
             let expected = received.1.ranges(received.0.len(), self.size());
             let sent = sent.as_ref().map(|(all, blocks)| blocks.ranges(all.len(), self.size()));
             Fronts::check_counts(self, signature, sent.as_deref().unwrap_or(&expected), &expected)?;
+        }
+        if self.spans_nodes() {
+            return between(self, signature, None, |nodes| nodes.all_to_all(sent, received));
         }
         call(self, signature, None, |front: &mut Exchanges| front.all_to_all_of(sent, received))?;
         Ok(())
@@ -380,6 +427,11 @@ impl Communicator {
             };
             signature::reduction::<T, O>(kind.name(), count, None, ranges, settings)
         };
+        if self.spans_nodes() {
+            return between(self, signature, None, |nodes| {
+                nodes.reduce_scatter(cut, blocks, &operation)
+            });
+        }
         call(self, signature, None, |front: &mut Reductions| {
             front.reduce_scatter_of(cut, blocks, &operation)
         })?;

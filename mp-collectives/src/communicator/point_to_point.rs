@@ -47,6 +47,7 @@ pub struct Communicator {
     pub(crate) members: Arc<Members>,
     /// Ranks below this one have the same number in the world, so no table has to be read for them.
     alike: usize,
+    spans_nodes: bool,
     /// The same two, for its requests.
     pub(crate) home: Rc<Home>,
     /// Agreed on by all members, and used by no other communicator of any of them.
@@ -117,8 +118,10 @@ impl Communicator {
         engine.work().add(context, &members);
         let news = engine.rank.news();
         let (kept, agreements) = (Shelf::default(), Cell::new(0));
-        let alike = members.alike();
+        let (alike, here) = (members.alike(), engine.rank.ranks_here());
+        let is_elsewhere = |&rank: &u32| !here.contains(&(rank as usize));
         let of = Self {
+            spans_nodes: members.all().iter().any(is_elsewhere),
             heard: Cell::new(news.number().wrapping_sub(1)),
             news,
             home: Rc::new(Home {
@@ -142,7 +145,8 @@ impl Communicator {
 
     pub(crate) fn set_check(&self, check: Check) {
         self.check.set(check);
-        self.checks.set(check.is_on(self.size()));
+        // Calls are compared in memory that all ranks have.
+        self.checks.set(!self.spans_nodes && check.is_on(self.size()));
     }
 
     pub(crate) fn check(&self) -> Check {
@@ -162,6 +166,12 @@ impl Communicator {
     /// Returns the number of ranks (`MPI_Comm_size`).
     pub fn size(&self) -> usize {
         self.members.len()
+    }
+
+    /// Returns whether the ranks are on several nodes.
+    #[inline(always)]
+    pub(crate) fn spans_nodes(&self) -> bool {
+        self.spans_nodes
     }
 
     /// Returns the communicator's name (`MPI_Comm_get_name`): the one that was [set](Self::set_name), or `world`,

@@ -101,7 +101,7 @@ impl<'a, T: Copy> Vector<'a, T> {
 
     /// Copies the elements to the place for the result, unless they are there already, and returns this place.
     #[inline]
-    pub(super) fn begin(&mut self) -> &mut [T] {
+    pub(crate) fn begin(&mut self) -> &mut [T] {
         if let Some(own) = self.own.take() {
             self.result.copy_from_slice(own);
         }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod watchdog;
+pub mod world;
 
 use std::collections::VecDeque;
 

@@ -1,0 +1,238 @@
+//! The operations of a communicator's ranks on one node, which are numbered among themselves. Rank 0 is the leader.
+
+use std::sync::{Arc, OnceLock};
+
+use mp_core::mpb::{Line, Mpb, Mpbs};
+use mp_core::{Error, Plain, Rank, Result};
+
+use crate::arguments::Cut;
+use crate::broadcast::Broadcasts;
+use crate::calls::Board;
+use crate::communicator::Title;
+use crate::exchange::Exchanges;
+use crate::layout::{Blocks, packed};
+use crate::members::{Members, names};
+use crate::reduce::{Operation, Reductions};
+use crate::settings::Settings;
+
+pub(super) struct Here {
+    rank: Rank,
+    /// The ranks, by their numbers in the world.
+    ranks: Vec<usize>,
+    /// This rank's number.
+    me: usize,
+    name: String,
+    settings: Settings,
+    board: Arc<Board>,
+    broadcasts: Option<Broadcasts>,
+    reductions: Option<Reductions>,
+    exchanges: Option<Exchanges>,
+    /// The line of each rank tells which rank was lost. It is opened when one was.
+    losses: OnceLock<Option<Mpb>>,
+}
+
+impl Here {
+    pub(super) fn new(
+        rank: &Rank,
+        ranks: Vec<usize>,
+        name: &str,
+        title: &Arc<Title>,
+        settings: Settings,
+    ) -> Self {
+        let name = format!("{name}node {} ", rank.node());
+        let title = Arc::clone(title);
+        let board =
+            Arc::new(Board::new(rank.clone(), ranks.clone(), format!("{name}called"), title));
+        let me = ranks.iter().position(|&other| other == rank.id()).unwrap_or_default();
+        let (broadcasts, reductions, exchanges) = (None, None, None);
+        let (rank, losses) = (rank.clone(), OnceLock::new());
+        Self { rank, ranks, me, name, settings, board, broadcasts, reductions, exchanges, losses }
+    }
+
+    /// Returns the number of ranks.
+    pub(super) fn size(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Returns this rank's number.
+    pub(super) fn me(&self) -> usize {
+        self.me
+    }
+
+    fn broadcasts(&mut self) -> Result<&mut Broadcasts> {
+        open(&mut self.broadcasts, || {
+            let (members, name) =
+                (members(&self.rank, &self.ranks), format!("{}broadcasts", self.name));
+            let mut opened = Broadcasts::open(members, &name, self.settings.clone())?;
+            opened.watch(&self.board);
+            Ok(opened)
+        })
+    }
+
+    fn reductions(&mut self) -> Result<&mut Reductions> {
+        open(&mut self.reductions, || {
+            let (members, name) =
+                (members(&self.rank, &self.ranks), format!("{}reductions", self.name));
+            let mut opened = Reductions::open(members, &name, self.settings.clone())?;
+            opened.watch(&self.board);
+            Ok(opened)
+        })
+    }
+
+    fn exchanges(&mut self) -> Result<&mut Exchanges> {
+        open(&mut self.exchanges, || {
+            let (members, name) =
+                (members(&self.rank, &self.ranks), format!("{}exchanges", self.name));
+            let mut opened = Exchanges::open(members, &name, self.settings.clone())?;
+            opened.watch(&self.board);
+            Ok(opened)
+        })
+    }
+
+    /// Has the leader wait for all ranks.
+    pub(super) fn gather_signal(&mut self) -> Result<()> {
+        self.reductions()?.reduce(&mut [0u8], |left: u8, _| left, 0)
+    }
+
+    pub(super) fn broadcast(&mut self, message: &mut [u8], root: usize) -> Result<()> {
+        self.broadcasts()?.broadcast(message, root)
+    }
+
+    /// Combines the vectors of all ranks in that of the leader.
+    pub(super) fn reduce<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: &impl Operation<T>,
+    ) -> Result<()> {
+        self.reductions()?.reduce(vector, |left, right| operation.combine(left, right), 0)
+    }
+
+    pub(super) fn scan<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: &impl Operation<T>,
+    ) -> Result<()> {
+        self.reductions()?.scan(vector, |left, right| operation.combine(left, right))
+    }
+
+    pub(super) fn exclusive_scan<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        operation: &impl Operation<T>,
+    ) -> Result<()> {
+        self.reductions()?.exclusive_scan(vector, |left, right| operation.combine(left, right))
+    }
+
+    /// Gathers blocks of any lengths at the leader. Returns the number of bytes of each rank's block, and the blocks one
+    /// after the other; at other ranks, nothing.
+    pub(super) fn gather(&mut self, own: &[u8]) -> Result<(Vec<u64>, Vec<u8>)> {
+        let (leads, ranks) = (self.me == 0, self.size());
+        let mut lengths = vec![0; if leads { ranks } else { 0 }];
+        let exchanges = self.exchanges()?;
+        exchanges.gather_of(Some(&[own.len() as u64]), &mut lengths, Blocks::Equal, 0)?;
+        let blocks = packed(lengths.iter().map(|&length| length as usize));
+        let mut all = vec![0; blocks.last().map_or(0, |last| last.end)];
+        exchanges.gather_of(Some(own), &mut all, Blocks::At(&blocks), 0)?;
+        Ok((lengths, all))
+    }
+
+    /// Scatters the leader's blocks. `lengths` are those of the blocks, and `all` has them one after the other; other
+    /// ranks give nothing. Each rank knows the length of its own block.
+    pub(super) fn scatter(&mut self, lengths: &[u64], all: &[u8], own: &mut [u8]) -> Result<()> {
+        let blocks = packed(lengths.iter().map(|&length| length as usize));
+        self.exchanges()?.scatter_of(Cut::Apart { all, own }, Blocks::At(&blocks), 0)
+    }
+
+    /// Moves a message of any length from the leader to a rank. Other ranks give and get nothing.
+    pub(super) fn hand_down(&mut self, message: Vec<u8>, to: usize) -> Result<Vec<u8>> {
+        if to == 0 {
+            return Ok(message);
+        }
+        let only = |length: usize| -> Vec<u64> {
+            (0..self.ranks.len()).map(|rank| if rank == to { length as u64 } else { 0 }).collect()
+        };
+        let (lengths, words) = match self.me {
+            0 => (only(message.len()), only(size_of::<u64>())),
+            _ => (Vec::new(), Vec::new()),
+        };
+        let gets = self.me == to;
+        let mut length = [0; size_of::<u64>()];
+        let all = (message.len() as u64).to_le_bytes();
+        let all = if self.me == 0 { &all[..] } else { &[] };
+        self.scatter(&words, all, if gets { &mut length } else { &mut [] })?;
+        let mut got = vec![0; if gets { u64::from_le_bytes(length) as usize } else { 0 }];
+        self.scatter(&lengths, &message, &mut got)?;
+        Ok(got)
+    }
+
+    /// Moves a message of any length from a rank to the leader. Other ranks give and get nothing.
+    pub(super) fn hand_up(&mut self, message: Vec<u8>, from: usize) -> Result<Vec<u8>> {
+        match from {
+            0 => Ok(message),
+            _ => Ok(self.gather(&message)?.1),
+        }
+    }
+
+    /// Returns the error for the caller: see [`Board::after`].
+    pub(super) fn after(&self, error: Error) -> Error {
+        self.board.after(error)
+    }
+
+    /// Tells the other ranks that a rank of the world was lost.
+    pub(super) fn tell(&self, lost: usize) {
+        if let Some(mpb) = self.losses() {
+            // A rank that can't be told finds everything closed.
+            let _ = mpb.set_flag(Line { rank: mpb.rank(), line: 0 }, 1 + lost as u64);
+        }
+    }
+
+    /// Returns the rank of the world of which another one has told that it was lost.
+    pub(super) fn told(&self) -> Option<usize> {
+        let mpb = self.losses()?;
+        (0..mpb.ranks()).find_map(|rank| {
+            let mut flag = [0u64];
+            mpb.get(Line { rank, line: 0 }, bytemuck::bytes_of_mut(&mut flag)).ok()?;
+            flag[0].checked_sub(1).map(|rank| rank as usize)
+        })
+    }
+
+    /// Opens the MPB when it is first needed. Returns `None` if there is no memory for it.
+    fn losses(&self) -> Option<&Mpb> {
+        let open = || self.rank.mpb_of(&self.lost(), &self.ranks, losses()).ok();
+        self.losses.get_or_init(open).as_ref()
+    }
+
+    fn lost(&self) -> String {
+        format!("{}lost", self.name)
+    }
+
+    /// Closes everything, so that calls of other ranks that wait for this one end.
+    pub(super) fn close(&mut self) {
+        (self.broadcasts, self.reductions, self.exchanges) = (None, None, None);
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        if self.losses.get().is_none() {
+            // Other ranks may have opened their MPBs, and would keep them for this rank. If this fails, the world's
+            // memory is broken.
+            let _ = self.rank.decline_mpb(&self.lost(), losses());
+        }
+    }
+}
+
+fn losses() -> Mpbs {
+    names::COMMUNICATORS.mpbs(Mpbs::lines(1))
+}
+
+fn members<'a>(rank: &'a Rank, ranks: &'a [usize]) -> Members<'a> {
+    Members::of(rank, ranks).within(names::COMMUNICATORS)
+}
+
+fn open<F>(front: &mut Option<F>, open: impl FnOnce() -> Result<F>) -> Result<&mut F> {
+    match front {
+        Some(front) => Ok(front),
+        none => Ok(none.insert(open()?)),
+    }
+}
