@@ -43,6 +43,12 @@
 //! they use. [`explain`](Communicator::explain) says which algorithms are chosen, and why; a program can also
 //! [listen](crate::CHOICE_TARGET) to learn of each choice.
 //!
+//! # Several nodes
+//! In a communicator whose ranks are on [several nodes](mp_core::Rank::nodes), each node's ranks combine and spread in
+//! their memory, and one rank of each node exchanges the rest with those of the others. The [`Settings`] then apply to
+//! the ranks of each node among themselves, and calls are not [compared](Check). [`arrive`](Communicator::arrive) and
+//! nonblocking operations work on one node only ([`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode)).
+//!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
 //! lost that the others could have waited for. [`Disconnected`](mp_core::ErrorKind::Disconnected), or

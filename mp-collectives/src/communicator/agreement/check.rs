@@ -15,7 +15,8 @@ const RANKS: usize = 64;
 /// operations together.
 ///
 /// With checks, every operation waits for all ranks. A nonblocking operation waits before it does anything, but its
-/// call still returns at once. Checks must be on at all ranks, or at none.
+/// call still returns at once. Checks must be on at all ranks, or at none. In communicators whose ranks are on several
+/// nodes, they are always off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
     /// [`CHECK_VARIABLE`] decides. If it is not set, checks are on in programs with debug assertions, in
