@@ -47,6 +47,13 @@ pub struct Ended {
     ending: u32,
 }
 
+impl Ended {
+    /// Says that a rank was lost, nobody knows how.
+    pub fn lost(rank: u32) -> Self {
+        Self { rank, left: Left::Lost, ending: Ending::Unseen.word() }
+    }
+}
+
 /// The end of the process of a rank of the sending node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Gone {
@@ -56,6 +63,13 @@ pub struct Gone {
     ending: u32,
     /// The number of rounds that it has left.
     left: u32,
+}
+
+impl Gone {
+    /// Says that a rank was lost, nobody knows how.
+    pub fn lost(rank: u32) -> Self {
+        Self { rank, ending: Ending::Unseen.word(), left: 0 }
+    }
 }
 
 /// The first failure of a process of the sending node.
@@ -218,16 +232,15 @@ impl Bridge {
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
     pub fn lose(&self, rank: u32) -> Result<()> {
-        let ending = Ending::Unseen.word();
         if let Some(launcher) = &self.launcher
             && !self.world.is_here(rank)
             && !self.world.dead(rank)
         {
             launcher.note_failed((rank, None));
         }
-        self.end(Ended { rank, left: Left::Lost, ending }, &[])?;
+        self.end(Ended::lost(rank), &[])?;
         let left = self.world.rank(rank)?.left.load(Ordering::Relaxed);
-        self.bury(Gone { rank, ending, left })
+        self.bury(Gone { left, ..Gone::lost(rank) })
     }
 
     /// Returns the first failure of a process of this node, once, unless another node has told of one before.
