@@ -27,7 +27,9 @@ pub(crate) enum Frame {
     Ended { ended: Ended, bytes: u64 },
     /// The process of a rank of the sending node has ended.
     Gone(Gone),
-    /// A process of the sending node has failed.
+    /// The code of this rank has failed in this round, first as far as the sending node knows.
+    Failing { rank: u32 },
+    /// A process has failed, first as far as the sending node knows.
     Failed(Failed),
     /// All ranks of the sending node have left this many rounds.
     Left { rounds: u32 },

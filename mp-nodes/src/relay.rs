@@ -203,10 +203,6 @@ impl<'c> Relay<'c> {
         // This comes before the look for channels, which then finds all that these ranks have made.
         self.ending.extend(self.bridge.ended()?);
         self.going.extend(self.bridge.gone()?);
-        // A failure is known when the end is that it causes.
-        if let Some(failed) = self.bridge.failed() {
-            self.tell_all(&Frame::Failed(failed));
-        }
         let mut moved = self.find()?;
         let mut next = 0;
         while let Some((&line, _)) = self.lines.range(next..).next() {
@@ -228,6 +224,18 @@ impl<'c> Relay<'c> {
         Ok(self.hear()? || moved)
     }
 
+    /// Tells the other nodes of failures. This comes before a rank ends or its channels are closed, which is seen after the
+    /// failure that causes it.
+    fn tell_failures(&mut self) -> Result<()> {
+        if let Some(failed) = self.bridge.failed() {
+            self.tell_all(&Frame::Failed(failed));
+        }
+        if let Some(rank) = self.bridge.failing()? {
+            self.tell_all(&Frame::Failing { rank });
+        }
+        Ok(())
+    }
+
     /// Tells the other nodes of the ranks of this node that have ended or are gone, behind all that these have sent. Returns
     /// whether there were any.
     fn tell_ends(&mut self) -> Result<bool> {
@@ -237,6 +245,7 @@ impl<'c> Relay<'c> {
                 self.ending.push(ended);
                 continue;
             }
+            self.tell_failures()?;
             let mut outcome = Vec::new();
             self.bridge.outcome(ended.rank, &mut outcome)?;
             for node in self.others() {
@@ -371,6 +380,7 @@ impl<'c> Relay<'c> {
                         }
                         _ => return Err(error.into()),
                     };
+                    self.tell_failures()?;
                     self.tell(node, &frame);
                     return Ok(true);
                 }
@@ -397,6 +407,7 @@ impl<'c> Relay<'c> {
         }
         if let Some(left) = left {
             self.remove(line);
+            self.tell_failures()?;
             self.tell(node, &Frame::Closed { line, left });
         }
         Ok(moved || messages > 0 || new || left.is_some())
@@ -484,9 +495,14 @@ impl<'c> Relay<'c> {
                     self.bridge.bury(gone)?;
                 }
             }
+            Frame::Failing { rank } => {
+                if self.gone.len() > rank as usize {
+                    self.bridge.note_failing(rank)?;
+                }
+            }
             Frame::Failed(failed) => {
-                if self.is_of(failed.rank, node) {
-                    self.bridge.fail(failed);
+                if self.gone.len() > failed.rank as usize {
+                    self.bridge.note_failed(failed);
                 }
             }
             Frame::Left { rounds } => self.nodes[node].left = rounds,

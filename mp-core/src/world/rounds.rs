@@ -4,8 +4,9 @@
 //! world of one node. The node's [`Bridge`] writes those of the others, as their nodes tell. Each call of `run` of the
 //! ranks of a launcher is a *round*:
 //!
-//! 1. When a rank's process ends badly, its node tells the others that the world fails ([`Failed`]), so that their
-//!    launchers know the reason before their ranks fail because of it.
+//! 1. When a rank's code fails, or its process ends badly, its node tells the others ([`Bridge::failing`], [`Failed`])
+//!    before they hear that its channels are closed. So each launcher knows the reason before its ranks fail because of
+//!    it. For the same reason each node passes on what it has heard of such a failure.
 //! 2. A rank whose code has ended posts its outcome, and marks itself as ended. If its process has died, it is marked as
 //!    lost. In both cases its node tells the others ([`Ended`], with the outcome), after everything that it has sent.
 //! 3. The others post the outcome in the rank's control block, and mark it as ended. So when all control blocks of a node
@@ -72,7 +73,7 @@ impl Gone {
     }
 }
 
-/// The first failure of a process of the sending node.
+/// The first failure of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failed {
     /// The rank.
@@ -88,12 +89,15 @@ pub(super) struct Told {
     ended: Vec<bool>,
     /// Whether the process of each has ended.
     gone: Vec<bool>,
+    /// Whether the code of a rank has failed in this round, and whether a process has failed.
+    failing: bool,
     failed: bool,
 }
 
 impl Told {
     pub(super) fn of(ranks: usize) -> Self {
-        Self { ended: vec![false; ranks], gone: vec![false; ranks], failed: false }
+        let (ended, gone) = (vec![false; ranks], vec![false; ranks]);
+        Self { ended, gone, failing: false, failed: false }
     }
 }
 
@@ -169,20 +173,23 @@ impl Bridge {
         if self.world.is_here(rank) || control.state().ended() {
             return Ok(());
         }
-        let mut failed = outcome::failure(outcome).is_some();
+        let mut failure = outcome::failure(outcome);
         if !outcome.is_empty()
             && let Err(error) = outcome::post_encoded(&self.world, rank, outcome)
         {
-            failed = true;
             let cause = Cause::Error(format!("its result can't be kept on another node: {error}"));
             // The error is small, so that it may fit where the outcome did not.
             let _ = outcome::post_encoded(&self.world, rank, &outcome::encode_failure(&cause)?);
+            failure = Some(cause);
         }
         if ending != 0 {
             control.ending.store(ending, Ordering::Relaxed);
         }
-        if failed {
-            self.world.world()?.note_failure(rank);
+        if failure.is_some() {
+            self.note_failing(rank)?;
+        }
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| !outcome.is_empty()) {
+            launcher.note_words(rank, failure);
         }
         let state = if left == Left::Lost { RankState::Lost } else { RankState::Finished };
         burial::end(&self.world, rank, state)?;
@@ -243,15 +250,40 @@ impl Bridge {
         self.bury(Gone { left, ..Gone::lost(rank) })
     }
 
-    /// Returns the first failure of a process of this node, once, unless another node has told of one before.
+    /// Returns the rank whose code was the first to fail in this round, once. It may be one of another node.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn failing(&mut self) -> Result<Option<u32>> {
+        let failing = self.world.world()?.failing().map(|(_, rank)| rank);
+        let new = failing.filter(|_| !self.told.failing);
+        self.told.failing |= new.is_some();
+        Ok(new)
+    }
+
+    /// Notes that the code of a rank of another node has failed in this round, unless that of another rank has before.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn note_failing(&self, rank: u32) -> Result<()> {
+        let world = self.world.world()?;
+        // The ranks of this node may not have come to this round yet.
+        world.begin_round();
+        world.note_failure(rank);
+        self.tell_launcher();
+        Ok(())
+    }
+
+    /// Returns the first failure of a process, once. It may be one of another node.
     pub fn failed(&mut self) -> Option<Failed> {
-        let (rank, first) = self.launcher.as_ref()?.first_failed()?;
-        let new = !std::mem::replace(&mut self.told.failed, true) && self.world.is_here(rank);
-        new.then_some(Failed { rank, first })
+        let failed = self.launcher.as_ref()?.first_failed();
+        let (rank, first) = failed.filter(|_| !self.told.failed)?;
+        self.told.failed = true;
+        Some(Failed { rank, first })
     }
 
     /// Tells the launcher of this node of a failure on another node.
-    pub fn fail(&self, Failed { rank, first }: Failed) {
+    pub fn note_failed(&self, Failed { rank, first }: Failed) {
         if let Some(launcher) = &self.launcher {
             launcher.note_failed((rank, first));
             launcher.tell();
@@ -273,6 +305,7 @@ impl Bridge {
     /// [`Segment`](crate::ErrorKind::Segment).
     pub fn begin_next(&mut self, rounds: u32) -> Result<()> {
         self.told.ended.fill(false);
+        self.told.failing = false;
         Ok(begin_next(&self.world, rounds)?)
     }
 

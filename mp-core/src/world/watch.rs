@@ -9,6 +9,7 @@
 //! prints it. So a slow reader of the output does not delay the news of a death.
 
 use std::{
+    collections::BTreeMap,
     ops::Range,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
@@ -70,12 +71,14 @@ pub(super) struct Shared {
     pumps: Mutex<Vec<JoinHandle<Result<()>>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// The processes of the ranks from the first on.
     children: Vec<Child>,
     /// The first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
     first_failed: Option<(u32, Option<u32>)>,
+    /// How the code of ranks of other nodes failed, if it did when it ended the last time.
+    words_elsewhere: BTreeMap<u32, Cause>,
     /// Whether ranks were sent a signal that ends them, so that no more are started.
     is_ending: bool,
     /// The error because of which the watching thread could not continue.
@@ -135,6 +138,15 @@ impl Shared {
         }
     }
 
+    /// Notes how the code of a rank of another node has ended.
+    pub(super) fn note_words(&self, rank: u32, failure: Option<Cause>) {
+        let words = &mut self.state().words_elsewhere;
+        match failure {
+            Some(cause) => words.insert(rank, cause),
+            None => words.remove(&rank),
+        };
+    }
+
     /// Wakes the thread that waits for news of the ranks.
     pub(super) fn tell(&self) {
         // This fails only after some 2^64 writes that nobody has read.
@@ -172,11 +184,9 @@ impl Processes {
     ) -> Result<Self> {
         let context = Arc::new(context);
         let first = context.here().start as usize;
-        let state =
-            State { children: Vec::new(), first_failed: None, is_ending: false, failed: None };
         let shared = Arc::new(Shared {
             first,
-            state: Mutex::new(state),
+            state: Mutex::default(),
             news: eventfd()?,
             pumps: Mutex::default(),
         });
@@ -291,6 +301,9 @@ impl Processes {
 
     /// Returns the failure of the rank's code, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
+        if self.is_elsewhere(rank) {
+            return self.shared.state().words_elsewhere.get(&(rank as u32)).cloned();
+        }
         if let Some(Child { ending: Some(_), last_words, .. }) = self.shared.child(rank) {
             return last_words;
         }
