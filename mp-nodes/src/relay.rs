@@ -489,8 +489,9 @@ impl<'c> Relay<'c> {
             }
             Frame::Gone(gone) => {
                 if self.is_of(gone.rank, node) {
-                    // The rank was taken out of its channels when it ended, as lost if it was.
-                    self.close(gone.rank, Left::Closed);
+                    // A rank that has ended was taken out of its channels then, as lost if it was.
+                    let runs = self.bridge.runs(gone.rank)?;
+                    self.close(gone.rank, if runs { Left::Lost } else { Left::Closed });
                     self.gone[gone.rank as usize] = true;
                     self.bridge.bury(gone)?;
                 }
@@ -541,8 +542,12 @@ impl<'c> Relay<'c> {
         // What ranks of this node have made before comes first, so that the turns agree.
         self.find()?;
         let (namespace, name, from, to) = crossing.title();
-        if !self.is_of(from, node) && !self.is_of(to, node) {
+        let Some(other) = [from, to].into_iter().find(|&rank| self.is_of(rank, node)) else {
             return Err(Error::NoFrame { node });
+        };
+        // It is the answer to a channel that was told before the other node knew.
+        if self.gone[other as usize] {
+            return Ok(());
         }
         let turns = self.turns.get(&(namespace, name.to_owned(), from, to));
         if turns.is_some_and(|&turns| turn <= turns) {

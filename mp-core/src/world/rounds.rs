@@ -217,6 +217,14 @@ impl Bridge {
         Ok(new)
     }
 
+    /// Returns whether a rank has not ended in this round, as far as this node knows.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn runs(&self, rank: u32) -> Result<bool> {
+        Ok(!self.world.rank(rank)?.state().ended())
+    }
+
     /// Buries a rank of another node. The caller has closed all its parts before, and opens no more.
     ///
     /// # Errors
