@@ -35,5 +35,7 @@ pub use engine::Engine;
 pub use error::{Error, Result};
 pub use in_memory::InMemory;
 pub use interconnect::{Arrived, Interconnect, MAX_TAG};
+/// What [`Nodes::serve`] needs of the ranks of a node.
+pub use mp_core::bridge::Bridge;
 pub use nodes::Nodes;
 pub use world::run;
