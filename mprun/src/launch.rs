@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    fmt, io,
+    io,
     os::fd::AsFd,
     path::PathBuf,
     process::ExitCode,
@@ -144,10 +144,7 @@ pub fn run(args: &Args) -> ExitCode {
         .and_then(|signals| Ok((signals, start(args, record.as_ref())?)));
     let (signals, Started { ranks, output, between }) = match started {
         Ok(started) => started,
-        Err(failed) => {
-            eprintln!("mprun: {failed}");
-            return ExitCode::from(failed.status());
-        }
+        Err(not_started) => return ExitCode::from(not_started.tell()),
     };
     let mut run = Run {
         args,
@@ -208,25 +205,23 @@ struct Started {
 
 /// Why no ranks were started.
 enum NotStarted {
+    /// This was told already, and is the status.
+    Told(u8),
     Here(Error),
     Between(between::Failed),
 }
 
 impl NotStarted {
-    /// Returns the exit status for that.
-    fn status(&self) -> u8 {
+    /// Tells the user. Returns the exit status.
+    fn tell(self) -> u8 {
         match self {
-            Self::Here(error) => status_of(error),
-            Self::Between(_) => OWN_FAILURE,
+            Self::Told(status) => return status,
+            Self::Here(ref error) => eprintln!("mprun: {error}"),
+            Self::Between(ref failed) => eprintln!("mprun: {failed}"),
         }
-    }
-}
-
-impl fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Here(error) => error.fmt(f),
-            Self::Between(failed) => failed.fmt(f),
+            Self::Here(error) => status_of(&error),
+            _ => OWN_FAILURE,
         }
     }
 }
@@ -272,31 +267,30 @@ fn start(args: &Args, record: Option<&Record>) -> Result<Started, NotStarted> {
         return Ok(Started { ranks, output, between: None });
     };
     let name = if first.len() > 2 { format!("mprun of node {node}") } else { "mprun".to_owned() };
-    let started = world.launch_node(first, node, &command[0], args.tag_output).and_then(|mut ranks| {
-        let output = Output::start(&mut ranks, args.tag_output, name)?;
+    let started = world.launch_node(first, node, &command[0], args.tag_output);
+    let started = started.and_then(|mut ranks| {
+        let output = Output::start(&mut ranks, args.tag_output, name.clone())?;
         Ok((ranks, output))
     });
-    let served = match &started {
-        Ok((ranks, _)) => between.serve(ranks.bridge()),
+    // What has failed is told before the other nodes hear of it, which may end this one.
+    let status = match started {
+        Ok((ranks, output)) => match between.serve(ranks.bridge()) {
+            Ok(()) => return Ok(Started { ranks, output, between: Some(between) }),
+            Err(failed) => {
+                drop(ranks);
+                output.say(&failed.to_string());
+                output.finish();
+                OWN_FAILURE
+            }
+        },
         Err(error) => {
-            // This is said before the other nodes hear of it, and may end this one.
-            eprintln!("mprun of node {node}: {error}");
+            eprintln!("{name}: {error}");
             between.give_up();
-            Ok(())
+            status_of(&error)
         }
     };
-    match (started, served) {
-        (Ok((ranks, output)), Ok(())) => Ok(Started { ranks, output, between: Some(between) }),
-        (Ok((ranks, _)), Err(failed)) => {
-            drop(ranks);
-            let _ = between.end();
-            Err(failed.into())
-        }
-        (Err(error), _) => {
-            let _ = between.end();
-            Err(error.into())
-        }
-    }
+    let _ = between.end();
+    Err(NotStarted::Told(status))
 }
 
 /// Returns the exit status for a world that could not be started.

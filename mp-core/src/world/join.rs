@@ -323,11 +323,20 @@ impl Assignment {
     pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
         let runs = self.enter(WaitPolicy::default())?.size();
         let admitted = match size {
-            Some(asked) if asked != runs => Err(ErrorKind::BadWorld(format!(
-                "the program asks for a world of {asked} ranks, but the launcher runs {runs}: start it by mprun -n \
-                 {asked}, or let the launcher choose by World::any_size"
-            ))
-            .into()),
+            Some(asked) if asked != runs => {
+                let (run, fix) = match &self.nodes {
+                    None => ("launcher runs", format!("start it by mprun -n {asked}")),
+                    Some(_) => (
+                        "launchers of all nodes run",
+                        format!("start it by mprun --nodes -n ... with {asked} ranks on all nodes"),
+                    ),
+                };
+                Err(ErrorKind::BadWorld(format!(
+                    "the program asks for a world of {asked} ranks, but the {run} {runs}: {fix}, or let the launcher \
+                     choose by World::any_size"
+                ))
+                .into())
+            }
             _ => self.segment.confine(segment_size).map_err(Error::from),
         };
         self.hush(admitted.is_err() && self.rank != 0)?;
