@@ -104,10 +104,12 @@ pub mod starting {
     pub use crate::world::{Command, Family};
 }
 
-/// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_node`]. Not for
-/// programs, so the `onchip` crate does not export it.
+/// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_node`] and
+/// [`World::launch_node`]. Not for programs, so the `onchip` crate does not export it.
 pub mod bridge {
-    pub use crate::world::{Bridge, Carries, Crossing, Left, Part, Taken, Withdrawal};
+    pub use crate::world::{
+        Bridge, Carries, Crossing, Ended, Failed, Gone, Left, Part, Taken, Withdrawal,
+    };
 }
 
 /// The parts that [requests](Request) are built from. Not for programs, so the `onchip` crate does not export it.

@@ -3,7 +3,7 @@
 //! Several frames go in one message of the interconnect. A frame about a channel names it by the number that the sender
 //! of the frame has given to it.
 
-use mp_core::bridge::{Crossing, Left, Taken, Withdrawal};
+use mp_core::bridge::{Crossing, Ended, Failed, Gone, Left, Taken, Withdrawal};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,12 +23,20 @@ pub(crate) enum Frame {
     Differs { line: u32, crossing: Crossing },
     /// A rank of the sending node opens no more channels of a name.
     Withdrawn(Withdrawal),
-    /// A rank of the sending node has ended.
-    Ended { rank: u32, left: Left },
+    /// A rank of the sending node has ended, with an outcome of this length; 0 if it has posted none.
+    Ended { ended: Ended, bytes: u64 },
+    /// The process of a rank of the sending node has ended.
+    Gone(Gone),
+    /// The code of this rank has failed in this round, first as far as the sending node knows.
+    Failing { rank: u32 },
+    /// A process has failed, first as far as the sending node knows.
+    Failed(Failed),
+    /// All ranks of the sending node have left this many rounds.
+    Left { rounds: u32 },
 }
 
-/// What goes to one node in one message of the interconnect: the bytes of the messages, the frames, and the number of
-/// bytes of the frames. So messages are copied here straight from their slots.
+/// What goes to one node in one message of the interconnect: the bytes of messages and outcomes, the frames, and the number
+/// of bytes of the frames. So messages are copied here straight from their slots.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
@@ -52,7 +60,7 @@ impl Batch {
         }
     }
 
-    /// Returns where the bytes of messages are appended, each before its frame is added.
+    /// Returns where the bytes of messages and outcomes are appended, each before its frame is added.
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -66,7 +74,7 @@ impl Batch {
     }
 }
 
-/// The frames of a message that has arrived, each with the bytes of its message.
+/// The frames of a message that has arrived, each with the bytes of its message or outcome.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     bytes: &'a [u8],
@@ -96,7 +104,7 @@ impl<'a> Iterator for Frames<'a> {
             return Some(None);
         };
         let len = match frame {
-            Frame::Message { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
+            Frame::Message { bytes, .. } | Frame::Ended { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
             _ => 0,
         };
         let Some((message, bytes)) = self.bytes.split_at_checked(len) else { return Some(None) };
@@ -115,6 +123,7 @@ mod tests {
         let left = any::<bool>().prop_map(|lost| if lost { Left::Lost } else { Left::Closed });
         let (bytes, line) = (proptest::collection::vec(any::<u8>(), 0..300), any::<u32>());
         let taken = (any::<u64>(), any::<bool>());
+        let outcome = (any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300));
         prop_oneof![
             (line, taken, bytes).prop_map(|(line, (elements, moved), bytes)| {
                 let taken = Taken { elements, moved };
@@ -124,8 +133,12 @@ mod tests {
                 .prop_map(|(line, messages)| (Frame::Returned { line, messages }, vec![])),
             (line, any::<u64>())
                 .prop_map(|(line, notice)| (Frame::Notice { line, notice }, vec![])),
-            (line, left.clone()).prop_map(|(line, left)| (Frame::Closed { line, left }, vec![])),
-            (line, left).prop_map(|(rank, left)| (Frame::Ended { rank, left }, vec![])),
+            (line, left).prop_map(|(line, left)| (Frame::Closed { line, left }, vec![])),
+            outcome.prop_map(|(rank, outcome)| {
+                let ended = Ended::lost(rank);
+                (Frame::Ended { ended, bytes: outcome.len() as u64 }, outcome)
+            }),
+            line.prop_map(|rounds| (Frame::Left { rounds }, vec![])),
         ]
     }
 

@@ -1,4 +1,5 @@
-//! Worlds on several machines: [`run`] joins the ranks of several nodes. What ranks of one node send to those of others
+//! Worlds on several machines: [`run`] joins the ranks of several nodes, which are threads; [`Nodes`] those that are
+//! processes, for `mprun --nodes`. What ranks of one node send to those of others
 //! goes through an [`Interconnect`], which one process of each node has.
 //!
 //! | interconnect | what it is for |
@@ -8,7 +9,8 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `world` | the call that runs a node's ranks |
+//! | `world` | the call that runs a node's ranks as threads |
+//! | `nodes` | the nodes that have joined, also those of `mprun --nodes`, whose ranks are processes |
 //! | `relay`, `frame` | what carries messages between nodes, and what relays send each other |
 //! | `interconnect` | what a relay needs of what connects the nodes |
 //! | `engine`, `in_memory` | the two interconnects |
@@ -25,6 +27,7 @@ mod error;
 mod frame;
 mod in_memory;
 mod interconnect;
+mod nodes;
 mod relay;
 mod world;
 
@@ -32,4 +35,7 @@ pub use engine::Engine;
 pub use error::{Error, Result};
 pub use in_memory::InMemory;
 pub use interconnect::{Arrived, Interconnect, MAX_TAG};
+/// What [`Nodes::serve`] needs of the ranks of a node.
+pub use mp_core::bridge::Bridge;
+pub use nodes::Nodes;
 pub use world::run;

@@ -18,6 +18,7 @@ use onchip::{
 };
 
 use super::{
+    between::{self, Between, Place},
     output::Output,
     record::{End, Record},
     report,
@@ -60,6 +61,11 @@ pub struct Args {
     /// is 1024 in all]
     #[arg(long, value_name = "N")]
     spare: Option<usize>,
+    /// Join the ranks that this mprun launches with those of others, which run on other nodes: `mpiexec -n NODES mprun
+    /// --nodes -n N PROGRAM`, or under Slurm `srun --ntasks-per-node=1 mprun --nodes -n N PROGRAM`. Each may have another N.
+    /// The variable ONCHIP_MPI names the MPI library that connects them, which must be that of mpiexec
+    #[arg(long, conflicts_with_all = ["spare", "trace"])]
+    nodes: bool,
     /// Draw which call of MPI each rank was in, and when: a picture if FILE ends in .svg, or else a trace for `mprun
     /// trace-svg` and viewers of Chrome's format, which also show for each call with whom it communicated and how much.
     /// Ranks that crash are drawn up to there. This needs a program for MPI
@@ -134,13 +140,11 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let started = launch::see_children()
         .and_then(|()| Signals::take().map_err(Error::from))
+        .map_err(NotStarted::from)
         .and_then(|signals| Ok((signals, start(args, record.as_ref())?)));
-    let (signals, (ranks, output)) = match started {
+    let (signals, Started { ranks, output, between }) = match started {
         Ok(started) => started,
-        Err(error) => {
-            eprintln!("mprun: {error}");
-            return ExitCode::from(status_of(&error));
-        }
+        Err(not_started) => return ExitCode::from(not_started.tell()),
     };
     let mut run = Run {
         args,
@@ -163,7 +167,7 @@ pub fn run(args: &Args) -> ExitCode {
     let _ = run.signals.give_back();
     // The message of `mprun` about the end comes after the output of the ranks, if a reader takes that output.
     run.output.settle(args.grace);
-    let status = match watched {
+    let mut status = match &watched {
         Ok(()) => {
             run.announce(true);
             run.tell_the_rest();
@@ -177,20 +181,76 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let Run { ranks, output, .. } = run;
     drop(ranks);
+    // If this node has failed itself, its end ends the others.
+    let between = between.filter(|_| watched.is_ok());
+    if let Some(Err(failed)) = between.as_ref().map(Between::finish) {
+        output.say(&failed.to_string());
+        status = status.max(OWN_FAILURE);
+    }
     output.finish();
+    if let Some(Err(failed)) = between.map(Between::end) {
+        eprintln!("mprun: {failed}");
+        status = status.max(OWN_FAILURE);
+    }
     ExitCode::from(status)
 }
 
-fn start(args: &Args, record: Option<&Record>) -> Result<(Launched, Output), Error> {
+/// Ranks that were started.
+struct Started {
+    ranks: Launched,
+    output: Output,
+    /// What connects them to other nodes.
+    between: Option<Between>,
+}
+
+/// Why no ranks were started.
+enum NotStarted {
+    /// This was told already, and is the status.
+    Told(u8),
+    Here(Error),
+    Between(between::Failed),
+}
+
+impl NotStarted {
+    /// Tells the user. Returns the exit status.
+    fn tell(self) -> u8 {
+        match self {
+            Self::Told(status) => return status,
+            Self::Here(ref error) => eprintln!("mprun: {error}"),
+            Self::Between(ref failed) => eprintln!("mprun: {failed}"),
+        }
+        match self {
+            Self::Here(error) => status_of(&error),
+            _ => OWN_FAILURE,
+        }
+    }
+}
+
+impl From<Error> for NotStarted {
+    fn from(error: Error) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl From<between::Failed> for NotStarted {
+    fn from(failed: between::Failed) -> Self {
+        Self::Between(failed)
+    }
+}
+
+fn start(args: &Args, record: Option<&Record>) -> Result<Started, NotStarted> {
     let ranks = match args.ranks {
         Some(ranks) => ranks,
-        None => Allowance::read()?.parallelism(),
+        None => Allowance::read().map_err(Error::from)?.parallelism(),
     };
     let mut command = args.command.clone();
     if let Some(record) = record {
         command.splice(0..0, ["env".into(), record.assignment()]);
     }
-    let mut world = World::processes(ranks)
+    let joined = args.nodes.then(|| Between::join(ranks)).transpose()?;
+    let place = joined.as_ref().map(|(_, place)| place);
+    let all = place.and_then(|place| place.first.last()).map_or(ranks, |&all| all as usize);
+    let mut world = World::processes(all)
         .spare(args.spare.unwrap_or(usize::MAX))
         .bind(args.bind.clone())
         .args(&command[1..]);
@@ -200,9 +260,37 @@ fn start(args: &Args, record: Option<&Record>) -> Result<(Launched, Output), Err
     if let Some(bytes) = args.segment_size {
         world = world.segment_size(bytes);
     }
-    let mut ranks = world.launch(&command[0], args.tag_output)?;
-    let output = Output::start(&mut ranks, args.tag_output)?;
-    Ok((ranks, output))
+    let Some((between, Place { node, first })) = joined else {
+        let mut ranks = world.launch(&command[0], args.tag_output)?;
+        let output = Output::start(&mut ranks, args.tag_output, "mprun".to_owned());
+        let output = output.map_err(Error::from)?;
+        return Ok(Started { ranks, output, between: None });
+    };
+    let name = if first.len() > 2 { format!("mprun of node {node}") } else { "mprun".to_owned() };
+    let started = world.launch_node(first, node, &command[0], args.tag_output);
+    let started = started.and_then(|mut ranks| {
+        let output = Output::start(&mut ranks, args.tag_output, name.clone())?;
+        Ok((ranks, output))
+    });
+    // What has failed is told before the other nodes hear of it, which may end this one.
+    let status = match started {
+        Ok((ranks, output)) => match between.serve(ranks.bridge()) {
+            Ok(()) => return Ok(Started { ranks, output, between: Some(between) }),
+            Err(failed) => {
+                drop(ranks);
+                output.say(&failed.to_string());
+                output.finish();
+                OWN_FAILURE
+            }
+        },
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            between.give_up();
+            status_of(&error)
+        }
+    };
+    let _ = between.end();
+    Err(NotStarted::Told(status))
 }
 
 /// Returns the exit status for a world that could not be started.
@@ -338,7 +426,7 @@ impl Run<'_> {
 
     /// Sends a signal to all running ranks except one.
     fn end(&mut self, signal: Signal, but: Option<usize>) {
-        for rank in (0..self.ranks.size()).filter(|&rank| Some(rank) != but) {
+        for rank in self.ranks.here().filter(|&rank| Some(rank) != but) {
             if self.ranks.ending(rank).is_none() {
                 self.ranks.signal_rank(rank, signal as i32);
                 self.ended_by_us.insert(rank);
@@ -363,22 +451,28 @@ impl Run<'_> {
 
     fn spelled(&self, failure: &RankFailure) -> String {
         let rank = failure.rank;
+        let is_here = self.ranks.here().contains(&rank);
+        let who = match is_here {
+            true => format!("rank {rank}"),
+            false => format!("rank {rank} of node {}", self.ranks.node_of(rank)),
+        };
         let entered = if self.ranks.entered(rank) { "" } else { ", before it entered the world" };
         let status = match self.ranks.ending(rank) {
             Some(Ending::Exited(status)) => format!(" (exit status {status})"),
             _ => String::new(),
         };
         match &failure.cause {
-            Cause::Exit(101) => format!("rank {rank} panicked (exit status 101){entered}"),
+            Cause::Exit(101) => format!("{who} panicked (exit status 101){entered}"),
             Cause::Exit(0) => {
                 format!(
-                    "rank {rank} ended with exit status 0 in the middle of World::run, or without MPI_Finalize"
+                    "{who} ended with exit status 0 in the middle of World::run, or without MPI_Finalize"
                 )
             }
-            Cause::Exit(status) => format!("rank {rank} ended with exit status {status}{entered}"),
-            Cause::Error(error) => format!("rank {rank} failed{status}: {}", tame(error)),
-            Cause::Panic(message) => format!("rank {rank} panicked{status}: {}", tame(message)),
-            _ => format!("{failure}{entered}"),
+            Cause::Exit(status) => format!("{who} ended with exit status {status}{entered}"),
+            Cause::Error(error) => format!("{who} failed{status}: {}", tame(error)),
+            Cause::Panic(message) => format!("{who} panicked{status}: {}", tame(message)),
+            Cause::Vanished if !is_here => format!("{who} was lost with its node"),
+            cause => format!("{who} {cause}{entered}"),
         }
     }
 
@@ -432,9 +526,11 @@ impl Run<'_> {
             self.output.say(&format!("ended {ranks}"));
         }
         // What the others have started is up to them: their calls have failed.
-        let strangers: Vec<usize> = (0..self.began)
+        let strangers: Vec<usize> = self
+            .ranks
+            .here()
             .filter(|&rank| {
-                !self.ranks.entered(rank) && self.ranks.ending(rank) == Some(Ending::Exited(0))
+                rank < self.began && !self.ranks.entered(rank) && self.ranks.ending(rank) == Some(Ending::Exited(0))
             })
             .collect();
         if !strangers.is_empty() {

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `launch` | launching, from the start of the ranks to an exit status |
+//! | `between` | what connects the `mprun`s of several nodes |
 //! | `mpiexec` | the options of MPI's launchers, under whose names it can be called |
 //! | `output`, `signals` | the output of the ranks; signals for the ranks |
 //! | `record` | what ranks record of their calls of MPI, as a trace or a picture |
@@ -11,6 +12,7 @@
 //! | `text`, `drawn`, `shown` | times, sizes, lists and trees for humans; exit statuses |
 #![forbid(unsafe_code)]
 
+mod between;
 mod calibrate;
 mod drawn;
 mod explain;

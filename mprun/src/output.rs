@@ -16,6 +16,8 @@ use onchip::launch::{Launched, Piece, RanksOutput, Stream, come_soon};
 /// The destination of output. Dropping it does not wait for the writers: see [`Output::finish`].
 #[derive(Debug)]
 pub struct Output {
+    /// The name under which `mprun` says something.
+    name: String,
     messages: Sender<String>,
     threads: Vec<JoinHandle<()>>,
     /// Closed when the ranks' output is written.
@@ -23,8 +25,9 @@ pub struct Output {
 }
 
 impl Output {
-    /// Starts writing the output of these ranks. With `tags`, each line says which rank it is from.
-    pub fn start(ranks: &mut Launched, tags: bool) -> io::Result<Self> {
+    /// Starts writing the output of these ranks. With `tags`, each line says which rank it is from. `mprun` says what it has
+    /// to say under this name.
+    pub fn start(ranks: &mut Launched, tags: bool, name: String) -> io::Result<Self> {
         let (writing, written) = mpsc::channel();
         let mut threads = Vec::new();
         for stream in [Stream::Out, Stream::Err] {
@@ -44,13 +47,13 @@ impl Output {
                 let _ = io::stderr().write_all(message.as_bytes());
             }
         })?);
-        Ok(Self { messages, threads, written })
+        Ok(Self { name, messages, threads, written })
     }
 
     /// Writes a message in the name of `mprun`.
     pub fn say(&self, message: &str) {
         // The writer ends only after this sender is dropped, so the message arrives.
-        let _ = self.messages.send(format!("mprun: {message}\n"));
+        let _ = self.messages.send(format!("{}: {message}\n", self.name));
     }
 
     /// Waits until all output of the ranks is written, but no longer than `limit`. The ranks must have ended.

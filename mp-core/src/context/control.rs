@@ -82,7 +82,9 @@ pub(crate) struct WorldControl {
     pub(crate) news: CachePadded<AtomicU32>,
     /// The number of calls of `run` that every rank has left, in a launched world.
     pub(crate) rounds: AtomicU32,
-    /// The number of ranks that have posted their results and have not left the round yet.
+    /// In a world of several nodes: the number of calls of `run` that every rank of this node has left.
+    pub(crate) left_here: AtomicU32,
+    /// The number of ranks of this node that have posted their results and have not left the round yet.
     pub(crate) outcomes: CachePadded<AtomicU32>,
     /// The futexes on which threads of all ranks sleep while they wait for interrupts: one for each seat.
     pub(crate) interrupts: [CachePadded<Futex>; SEATS],

@@ -209,10 +209,29 @@ impl Context {
         for (word, number) in world.here.iter().zip(self.here) {
             word.store(number, Ordering::Relaxed);
         }
-        world.threads.store(self.here[1], Ordering::Relaxed);
+        // What carries messages to other nodes works, too.
+        world.threads.store(self.here[1] + 1, Ordering::Relaxed);
         // Both ends of a channel must ask for the same, whatever the processors of their nodes are.
         world.cache.store(CACHE_OF_NODES, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Notes how the ranks are [divided](Self::divide), in a rank's process.
+    pub(crate) fn know_nodes(&mut self, nodes: Arc<[u32]>) {
+        self.nodes = Some(nodes);
+    }
+
+    /// Returns whether the ranks are divided among nodes, even if there is only one.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.nodes.is_some()
+    }
+
+    /// Returns the ranks of a node.
+    pub(crate) fn ranks_of(&self, node: usize) -> Range<u32> {
+        match &self.nodes {
+            Some(first) => first[node]..first[node + 1],
+            None => self.here(),
+        }
     }
 
     /// Returns the number of nodes.
@@ -237,6 +256,12 @@ impl Context {
     pub(crate) fn is_here(&self, rank: u32) -> bool {
         let [first, count] = self.here;
         rank.wrapping_sub(first) < count
+    }
+
+    /// Returns the ranks of other nodes.
+    pub(crate) fn elsewhere(&self) -> impl Iterator<Item = u32> {
+        let here = self.here();
+        (0..self.size).filter(move |rank| !here.contains(rank))
     }
 
     /// Returns an error if one of these ranks is on another node. `what` works only among the ranks of a node.

@@ -15,13 +15,13 @@ use std::{
     sync::Arc,
 };
 
-use super::burial;
+use super::{rounds::Told, watch::Shared};
 use crate::{
     ErrorKind,
     channel::{
         Agreement, End, Opened, Received, Receiver, Sender, crossing_at, farewell_at, withdraw,
     },
-    context::{Context, Namespace, RankState},
+    context::{Context, Namespace},
     error::{Error, Result},
     segment::{BlockKey, BlockKind},
     sync::Ordering,
@@ -288,25 +288,44 @@ impl Left {
     }
 }
 
-/// What stands in for the ranks of other nodes: it holds their ends of the channels to and from ranks of this node.
+/// What stands in for the ranks of other nodes: it holds their ends of the channels to and from ranks of this node, and
+/// tells these how they end. When it is dropped, those that have not ended are lost.
 #[derive(Debug)]
-pub struct Bridge<'w> {
-    world: &'w Context,
+pub struct Bridge {
+    pub(super) world: Arc<Context>,
+    /// What watches the ranks of this node, if they are processes.
+    pub(super) launcher: Option<Arc<Shared>>,
     /// The number of objects that the world had made at the last look.
     made: u64,
     /// The channels that were looked at and still exist.
     known: HashSet<BlockKey>,
     /// The ranks of this node that have withdrawn from a name, as far as the owner knows, by its farewell.
     gone: HashSet<(BlockKey, u32)>,
-    /// The ranks of this node that have ended, as far as the owner knows.
-    ended: Vec<bool>,
+    /// What the owner knows of the ends of this node's ranks.
+    pub(super) told: Told,
 }
 
-impl<'w> Bridge<'w> {
-    pub(super) fn new(world: &'w Context) -> Self {
-        let ended = vec![false; world.here().len()];
+impl Bridge {
+    pub(super) fn new(world: Arc<Context>, launcher: Option<Arc<Shared>>) -> Self {
+        let told = Told::of(world.here().len());
         // `made`: no world reaches this number of objects. So the first look finds another one, and looks at all objects.
-        Self { world, made: u64::MAX, known: HashSet::new(), gone: HashSet::new(), ended }
+        let (made, known, gone) = (u64::MAX, HashSet::new(), HashSet::new());
+        Self { world, launcher, made, known, gone, told }
+    }
+
+    /// Returns the number of ranks of all nodes.
+    pub fn size(&self) -> usize {
+        self.world.size()
+    }
+
+    /// Returns the node of a rank.
+    pub fn node_of(&self, rank: u32) -> usize {
+        self.world.node_of(rank)
+    }
+
+    /// Returns the ranks of a node.
+    pub fn ranks_of(&self, node: usize) -> Range<u32> {
+        self.world.ranks_of(node)
     }
 
     /// Returns the ranks of this node.
@@ -333,7 +352,7 @@ impl<'w> Bridge<'w> {
             let (mut known, mut gone) = (HashSet::new(), HashSet::new());
             for block in heap.blocks()? {
                 if block.kind == BlockKind::Farewell && block.settled {
-                    let (namespace, name, ranks) = farewell_at(self.world, block.key)?;
+                    let (namespace, name, ranks) = farewell_at(&self.world, block.key)?;
                     for rank in ranks.into_iter().filter(|&rank| self.world.is_here(rank)) {
                         if !self.gone.contains(&(block.key, rank)) {
                             let (namespace, name) = (namespace.word(), name.clone());
@@ -349,14 +368,14 @@ impl<'w> Bridge<'w> {
                 if self.known.contains(&block.key) {
                     continue;
                 }
-                if let Some((agreement, serial)) = crossing_at(self.world, block.key)? {
+                if let Some((agreement, serial)) = crossing_at(&self.world, block.key)? {
                     new.push((serial, agreement));
                 }
             }
             (self.known, self.gone) = (known, gone);
         }
         new.sort_unstable_by_key(|&(serial, _)| serial);
-        let parts = new.into_iter().map(|(_, agreement)| Part::open(self.world, agreement));
+        let parts = new.into_iter().map(|(_, agreement)| Part::open(&self.world, agreement));
         Ok((parts.collect::<Result<_>>()?, withdrawals))
     }
 
@@ -365,7 +384,10 @@ impl<'w> Bridge<'w> {
     /// # Errors
     /// [`Segment`](ErrorKind::Segment).
     pub fn withdraw(&self, Withdrawal { namespace, name, rank }: &Withdrawal) -> Result<()> {
-        if (*rank as usize) < self.world.size() && !self.world.is_here(*rank) {
+        if (*rank as usize) < self.world.size()
+            && !self.world.is_here(*rank)
+            && !self.world.rank(*rank)?.state().ended()
+        {
             let namespace = Namespace::from_word(*namespace);
             withdraw(&self.world.as_rank(*rank), namespace, name)?;
         }
@@ -377,7 +399,7 @@ impl<'w> Bridge<'w> {
     ///
     /// # Errors
     /// [`Mismatch`](ErrorKind::Mismatch) if the rank of this node asks for something else;
-    /// [`BadChannel`](ErrorKind::BadChannel) if it is no channel between this node and another one;
+    /// [`BadChannel`](ErrorKind::BadChannel) if it is no channel between this node and a rank of another one that lives;
     /// [`Segment`](ErrorKind::Segment).
     pub fn open(&mut self, crossing: &Crossing) -> Result<Part> {
         let agreement = crossing.agreement();
@@ -386,37 +408,13 @@ impl<'w> Bridge<'w> {
         if !known || ranks.iter().filter(|&&rank| self.world.is_here(rank)).count() != 1 {
             return Err(only_pairs(&agreement));
         }
-        let part = Part::open(self.world, agreement)?;
+        // The part would act in the name of a rank whose locks others may take.
+        if ranks.iter().any(|&rank| !self.world.is_here(rank) && self.world.dead(rank)) {
+            return Err(only_pairs(&agreement));
+        }
+        let part = Part::open(&self.world, agreement)?;
         self.known.insert(part.opened().key());
         Ok(part)
-    }
-
-    /// Returns the ranks of this node that have ended since the last call, and how.
-    ///
-    /// # Errors
-    /// [`Segment`](ErrorKind::Segment).
-    pub fn ended(&mut self) -> Result<Vec<(u32, Left)>> {
-        let mut new = Vec::new();
-        for (rank, known) in self.world.here().zip(&mut self.ended) {
-            let state = self.world.rank(rank)?.state();
-            if state.ended() && !std::mem::replace(known, true) {
-                let left = if state == RankState::Lost { Left::Lost } else { Left::Closed };
-                new.push((rank, left));
-            }
-        }
-        Ok(new)
-    }
-
-    /// Tells the ranks of this node that a rank of another node has ended. The caller has closed its parts before.
-    ///
-    /// # Errors
-    /// [`Segment`](ErrorKind::Segment).
-    pub fn end(&self, rank: u32, left: Left) -> Result<()> {
-        if self.world.is_here(rank) || self.world.rank(rank)?.state().ended() {
-            return Ok(());
-        }
-        let state = if left == Left::Lost { RankState::Lost } else { RankState::Finished };
-        Ok(burial::end(self.world, rank, state)?)
     }
 }
 

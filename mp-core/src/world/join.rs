@@ -38,6 +38,7 @@ use super::{
     launch::{Briefing, Ending},
     layout, limits, outcome,
     rank::Rank,
+    rounds,
     site::{self, Call, Within},
     summons::{self, Summons},
 };
@@ -59,6 +60,8 @@ pub(crate) struct Assignment {
     process: u32,
     segment: Arc<Segment>,
     briefing: Briefing,
+    /// The first rank of each node, and the number of all ranks, if the ranks are divided among nodes.
+    nodes: Option<Arc<[u32]>>,
     /// The rank's real standard output.
     output: OwnedFd,
     /// Wakes the launcher, so that it looks for a rank whose code has failed.
@@ -107,6 +110,7 @@ fn find() -> Result<Option<Assignment>> {
         family,
         process: std::process::id(),
         segment,
+        nodes: briefing.nodes.as_deref().map(Arc::from),
         briefing,
         output,
         bell,
@@ -319,11 +323,20 @@ impl Assignment {
     pub(crate) fn admit(&self, size: Option<usize>, segment_size: Option<u64>) -> Result<()> {
         let runs = self.enter(WaitPolicy::default())?.size();
         let admitted = match size {
-            Some(asked) if asked != runs => Err(ErrorKind::BadWorld(format!(
-                "the program asks for a world of {asked} ranks, but the launcher runs {runs}: start it by mprun -n \
-                 {asked}, or let the launcher choose by World::any_size"
-            ))
-            .into()),
+            Some(asked) if asked != runs => {
+                let (run, fix) = match &self.nodes {
+                    None => ("launcher runs", format!("start it by mprun -n {asked}")),
+                    Some(_) => (
+                        "launchers of all nodes run",
+                        format!("start it by mprun --nodes -n ... with {asked} ranks on all nodes"),
+                    ),
+                };
+                Err(ErrorKind::BadWorld(format!(
+                    "the program asks for a world of {asked} ranks, but the {run} {runs}: {fix}, or let the launcher \
+                     choose by World::any_size"
+                ))
+                .into())
+            }
             _ => self.segment.confine(segment_size).map_err(Error::from),
         };
         self.hush(admitted.is_err() && self.rank != 0)?;
@@ -351,6 +364,9 @@ impl Assignment {
         let mut context = enter(&self.segment, self.rank, policy)?;
         let ranks = context.world()?.threads.load(Ordering::Relaxed);
         context.waiting.spare = Waiting::spare(self.briefing.cores as usize, ranks as usize);
+        if let Some(nodes) = &self.nodes {
+            context.know_nodes(Arc::clone(nodes));
+        }
         Ok(context)
     }
 
@@ -372,9 +388,14 @@ impl Assignment {
             context.world()?.begin_round();
         }
         outcome::forget(context, self.rank)?;
-        match self.briefing.cpus.get(self.rank as usize) {
+        let (first, count) = match self.is_later() {
+            true => (self.family.first, self.family.size()),
+            false => (context.here().start as usize, context.here().len()),
+        };
+        let place = self.rank as usize - first;
+        match self.briefing.cpus.get(place).filter(|_| !self.is_later()) {
             Some(&Some(cpu)) => pin_current_thread(cpu)?,
-            _ => start_in_blocks(self.rank as usize - self.family.first, self.family.size())?,
+            _ => start_in_blocks(place, count)?,
         }
         Ok(())
     }
@@ -575,7 +596,7 @@ impl Assignment {
     fn await_round(&self, context: &Context) -> Result<()> {
         let mine = self.rounds.load(StdOrdering::Relaxed);
         let world = context.world()?;
-        // Acquire: pairs with the Release in `depart`.
+        // Acquire: pairs with the Release in `begin_next`.
         let open = || world.rounds.load(Ordering::Acquire) == mine;
         // A rank that died without leaving the last round may keep the round open for ever.
         let missing = || {
@@ -622,23 +643,20 @@ impl Assignment {
         Ok(outcomes)
     }
 
-    /// Leaves the round. The last rank that leaves prepares the world for the next call.
+    /// Leaves the round. The last rank that leaves prepares the world for the next call, or has that done where the world
+    /// has several nodes: see `rounds`.
     fn depart(&self, context: &Context) -> Result<()> {
         let world = context.world()?;
         let left = self.rounds.fetch_add(1, StdOrdering::Relaxed) + 1;
         context.rank(self.rank)?.left.store(left, Ordering::Relaxed);
         // This counts down from the number of outcomes, which all ranks that are alive have posted.
-        if world.outcomes.fetch_sub(1, Ordering::AcqRel) == 1 {
-            world.end_round();
-            for rank in 0..context.size() as u32 {
-                if !context.rank(rank)?.renew() {
-                    burial::miss(context, rank)?;
-                }
-            }
-            // Only now does the next round begin, because no rank's state belongs to the old round any more. Release:
-            // pairs with the Acquire in `await_round`.
-            world.rounds.store(left, Ordering::Release);
-            burial::wake_all(context);
+        if world.outcomes.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return Ok(());
+        }
+        match context.is_divided() {
+            // Release: pairs with the Acquire in `Bridge::left`.
+            true => world.left_here.store(left, Ordering::Release),
+            false => rounds::begin_next(context, left)?,
         }
         Ok(())
     }

@@ -61,8 +61,10 @@ pub(crate) struct Briefing {
     pub(crate) policy: Option<Policy>,
     /// The number of threads that can run at the same time.
     pub(crate) cores: u32,
-    /// The CPU to which each rank is bound.
+    /// The CPU to which each rank of this node is bound.
     pub(crate) cpus: Vec<Option<usize>>,
+    /// The first rank of each node, and the number of all ranks, if the ranks are divided among nodes.
+    pub(crate) nodes: Option<Vec<u32>>,
     /// The number of files that a rank may open, if the launcher may open more.
     pub(crate) open_files: Option<u64>,
 }
@@ -277,7 +279,11 @@ pub(crate) fn spawn(
     let assignment = format!("{VARIABLE}={rank}:{}:{}", std::process::id(), descriptors.segment());
     environment.push(text(assignment.as_ref())?);
     if program.any_program {
-        for (name, value) in MPI_VARIABLES.into_iter().zip([place, size, place, size]) {
+        let (in_world, of) = match context.is_divided() {
+            true => (rank, context.size()),
+            false => (place, size),
+        };
+        for (name, value) in MPI_VARIABLES.into_iter().zip([in_world, of, place, size]) {
             environment.push(text(format!("{name}={value}").as_ref())?);
         }
     }

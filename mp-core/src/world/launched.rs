@@ -1,13 +1,16 @@
 //! Launching another program as the ranks of a world.
 
-use std::{ffi::OsString, os::fd::BorrowedFd, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString, ops::Range, os::fd::BorrowedFd, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use super::{
-    World,
+    Bridge, World,
     launch::{Briefing, Ending, Program, Stream},
     limits,
     pump::{self, RanksOutput},
     report::{self, WorldReport},
+    rounds,
     watch::Processes,
 };
 use crate::{
@@ -29,17 +32,44 @@ impl World {
     /// [`Os`](crate::ErrorKind::Os) when the program can't be started (of kind
     /// [`NotFound`](std::io::ErrorKind::NotFound) when there is none), and the errors of `run` in
     /// making a world.
-    pub fn launch(
-        mut self,
+    pub fn launch(self, program: impl Into<OsString>, capture_errors: bool) -> Result<Launched> {
+        self.launch_among(None, program.into(), capture_errors)
+    }
+
+    /// Starts `program` like [`launch`](Self::launch), as the ranks of one node of this world. `nodes` has the first rank
+    /// of each node, and at the end the number of all ranks. The caller has to serve what stands in for the ranks of the
+    /// other nodes: see [`Launched::bridge`]. No further ranks can be started.
+    ///
+    /// # Errors
+    /// [`BadWorld`](crate::ErrorKind::BadWorld) if it is no world with these ranks; the errors of `launch`.
+    #[doc(hidden)]
+    pub fn launch_node(
+        self,
+        nodes: Arc<[u32]>,
+        node: usize,
         program: impl Into<OsString>,
+        capture_errors: bool,
+    ) -> Result<Launched> {
+        self.spare(0).launch_among(Some((nodes, node)), program.into(), capture_errors)
+    }
+
+    fn launch_among(
+        mut self,
+        nodes: Option<(Arc<[u32]>, usize)>,
+        name: OsString,
         capture_errors: bool,
     ) -> Result<Launched> {
         self.kind = super::Kind::Processes;
         let (asked, args) = (self.policy, self.args.take().unwrap_or_default());
         let cores = Allowance::read()?.parallelism();
-        let context = self.create(asked.unwrap_or_default(), cores)?;
+        let mut context = self.create(asked.unwrap_or_default(), cores)?;
+        let table = nodes.as_ref().map(|(nodes, _)| nodes.to_vec());
+        if let Some((nodes, node)) = nodes {
+            self.check_nodes(&nodes, node)?;
+            context.divide(nodes, node)?;
+            rounds::await_elsewhere(&context)?;
+        }
         let cpus = self.seat(&context)?;
-        let name = program.into();
         let path = PathBuf::from(&name);
         let shown = path.file_name().unwrap_or(&name);
         context.world()?.name.write(&shown.to_string_lossy());
@@ -52,7 +82,8 @@ impl World {
             policy: asked.map(Into::into),
             cores: cores as u32,
             cpus,
-            open_files: limits::make_room_for(context.size())?,
+            nodes: table,
+            open_files: limits::make_room_for(context.here().len())?,
         };
         briefing.post(&context)?;
         let program = Program { path, name, args, folder: None, capture_errors, any_program: true };
@@ -76,9 +107,25 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Returns the number of ranks that were started, those included that ranks have started.
+    /// Returns the number of ranks that were started, those included that ranks have started or that are on other nodes.
     pub fn size(&self) -> usize {
         self.processes.context.begun() as usize
+    }
+
+    /// Returns the ranks that this launcher has started. The others are on other nodes.
+    pub fn here(&self) -> Range<usize> {
+        self.processes.here()
+    }
+
+    /// Returns the node of a rank.
+    pub fn node_of(&self, rank: usize) -> usize {
+        self.processes.context.node_of(rank as u32)
+    }
+
+    /// Returns what stands in for the ranks of other nodes. When it is dropped, those that have not ended are lost.
+    #[doc(hidden)]
+    pub fn bridge(&self) -> Bridge {
+        self.processes.bridge()
     }
 
     /// Returns the ranks' output, for the thread that is to write it. Returns it only once, and returns standard error
@@ -103,7 +150,7 @@ impl Launched {
 
     /// Sends a signal, by number, to every rank that still runs, except to one whose core is being written.
     pub fn signal(&self, signal: i32) {
-        (0..self.size()).for_each(|rank| self.signal_rank(rank, signal));
+        self.here().for_each(|rank| self.signal_rank(rank, signal));
     }
 
     /// Sends a signal, by number, to a rank if it still runs.
@@ -111,7 +158,7 @@ impl Launched {
         self.processes.signal(rank, signal);
     }
 
-    /// Returns whether any rank's process still runs.
+    /// Returns whether any rank's process still runs, on whatever node.
     pub fn any_running(&self) -> bool {
         self.processes.any_running()
     }

@@ -9,6 +9,7 @@
 //! | `summons`, `join`, `site`, `harness` | being such a process; finding the intended `run`; calls in tests |
 //! | `joined` | being a rank from a call to another one, without a closure |
 //! | `bridge` | what stands in for the ranks of other nodes |
+//! | `rounds` | the ends of ranks and of calls of `run`, as the nodes of a world tell each other |
 //! | `at_end` | work that rank code leaves to be done when it has returned |
 //! | `burial` | the steps when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
@@ -41,6 +42,7 @@ mod processes;
 mod pump;
 mod rank;
 pub mod report;
+mod rounds;
 mod site;
 mod spawn;
 mod summons;
@@ -61,6 +63,7 @@ pub use launched::Launched;
 pub(crate) use layout::parts;
 pub use pump::{Piece, RanksOutput};
 pub use rank::{Endpoints, MemoryUse, Rank};
+pub use rounds::{Ended, Failed, Gone};
 pub use spawn::Command;
 pub use turn::come_soon;
 
@@ -400,13 +403,12 @@ impl World {
         nodes: Arc<[u32]>,
         node: usize,
         code: impl Fn(&Rank) -> Result<T> + Sync,
-        serve: impl FnOnce(Bridge<'_>) -> std::result::Result<(), E>,
+        serve: impl FnOnce(Bridge) -> std::result::Result<(), E>,
     ) -> std::result::Result<Vec<std::result::Result<T, Cause>>, E> {
-        let size = self.checked_size()?;
-        let is_node = node + 1 < nodes.len() && nodes.is_sorted_by(|first, next| first < next);
-        if self.kind == Kind::Processes || !is_node || nodes.last() != Some(&(size as u32)) {
-            let reason = format!("node {node} of {nodes:?} can't be threads of a world of {size}");
-            return Err(Error::from(ErrorKind::BadWorld(reason)).into());
+        self.check_nodes(&nodes, node)?;
+        if self.kind == Kind::Processes {
+            let reason = "World::run_node runs threads, and a world of processes was asked for";
+            return Err(Error::from(ErrorKind::BadWorld(reason.to_owned())).into());
         }
         let call = site::call(Location::caller(), false);
         let cores = Allowance::read().map_err(Error::from)?.parallelism();
@@ -416,12 +418,7 @@ impl World {
         context.waiting.spare = Waiting::spare(cores, context.here().len() + 1);
         let mut served = Ok(());
         let outcomes = threads::run(context, &call, &[], code, |world| {
-            served = serve(Bridge::new(world));
-            // Nothing comes from the other ranks any more. Those that have ended before stay as they are.
-            (0..size as u32).filter(|&rank| !world.is_here(rank)).for_each(|rank| {
-                // An error means that the segment is broken, which every other call reports.
-                let _ = Bridge::new(world).end(rank, Left::Lost);
-            });
+            served = serve(Bridge::new(Arc::clone(world), None));
         })?;
         served.map(|()| outcomes)
     }
@@ -495,15 +492,16 @@ impl World {
         }
     }
 
-    /// Returns the CPUs to which the ranks are to be bound, and records in the world where these CPUs lie.
+    /// Returns the CPUs to which the ranks of this node are to be bound, and records in the world where these CPUs lie.
     fn seat(&self, context: &Context) -> Result<Vec<Option<usize>>> {
+        let here = context.here();
         if self.bind == Bind::None {
-            return Ok(vec![None; self.size]);
+            return Ok(vec![None; here.len()]);
         }
         let topology = Topology::read()?;
-        let plan = Plan::for_ranks(&topology, self.size, &self.bind)?;
+        let plan = Plan::for_ranks(&topology, here.len(), &self.bind)?;
         let cpus: Vec<_> = plan.places().iter().map(|place| place.cpu).collect();
-        for (rank, cpu) in (0..).zip(&cpus) {
+        for (rank, cpu) in here.zip(&cpus) {
             context.rank(rank)?.set_seat(cpu.and_then(|cpu| topology.seat(cpu)));
         }
         Ok(cpus)
@@ -517,6 +515,17 @@ impl World {
             }
             size => return Ok(size),
         };
+        Err(ErrorKind::BadWorld(reason).into())
+    }
+
+    /// Returns an error unless `nodes` divides the ranks among nodes, and `node` is one of these.
+    fn check_nodes(&self, nodes: &[u32], node: usize) -> Result<()> {
+        let size = self.checked_size()? as u32;
+        let ascends = nodes.is_sorted_by(|first, next| first < next);
+        if node + 1 < nodes.len() && ascends && [nodes[0], nodes[nodes.len() - 1]] == [0, size] {
+            return Ok(());
+        }
+        let reason = format!("node {node} of {nodes:?} is none of a world of {size} ranks");
         Err(ErrorKind::BadWorld(reason).into())
     }
 

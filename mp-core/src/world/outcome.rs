@@ -65,15 +65,20 @@ pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> 
     let bytes = match outcome {
         Ok(bytes) => bytes,
         Err(cause) => {
-            failed = postcard::to_stdvec(&Outcome::<()>::Err(cause.clone()))?;
+            failed = encode_failure(cause)?;
             &failed
         }
     };
+    post_encoded(context, context.me, bytes)
+}
+
+/// Stores the outcome of a rank as it is encoded.
+pub(crate) fn post_encoded(context: &Context, rank: u32, bytes: &[u8]) -> Result<()> {
     let key = context.allocate(BlockKind::Outcome, bytes.len() as u64)?;
     let to = context.segment.range(key.payload(), bytes.len() as u64, "an outcome")?;
     // SAFETY: the block has this length, and is so new that nobody else knows it.
-    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(&**bytes).cast(), bytes.len()) };
-    let control = context.rank(context.me)?;
+    unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(bytes).cast(), bytes.len()) };
+    let control = context.rank(rank)?;
     control.outcome_len.store(bytes.len() as u64, Ordering::Relaxed);
     // Release: pairs with the Acquire in `encoded`. This comes before the block is settled, so that the outcome is not
     // lost if this rank dies in between.
@@ -83,9 +88,9 @@ pub(crate) fn post(context: &Context, outcome: &Outcome<Vec<u8>>) -> Result<()> 
 }
 
 /// Returns the outcome that a rank has posted, still encoded.
-fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
+pub(crate) fn encoded(context: &Context, rank: u32) -> Result<Option<Vec<u8>>> {
     let control = context.rank(rank)?;
-    // Acquire: pairs with the Release in `post`.
+    // Acquire: pairs with the Release in `post_encoded`.
     let Some(key) = BlockKey::from_word(control.outcome.load(Ordering::Acquire)) else {
         return Ok(None);
     };
@@ -105,6 +110,17 @@ pub(crate) fn read<T: DeserializeOwned>(
         Some(bytes) => Some(postcard::from_bytes(&bytes)?),
         None => None,
     })
+}
+
+/// Returns how the rank failed whose outcome was encoded so, if it failed.
+pub(crate) fn failure(encoded: &[u8]) -> Option<Cause> {
+    // Only a failure is decoded whole, which has the same form for all types of results.
+    postcard::from_bytes::<Outcome<()>>(encoded).ok()?.err()
+}
+
+/// Encodes a failure for [`post_encoded`].
+pub(crate) fn encode_failure(cause: &Cause) -> Result<Vec<u8>> {
+    Ok(postcard::to_stdvec(&Outcome::<()>::Err(cause.clone()))?)
 }
 
 /// Frees a posted outcome.

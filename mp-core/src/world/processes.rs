@@ -46,6 +46,7 @@ pub(crate) fn run<T: Serialize + DeserializeOwned>(
         policy: Some(policy.into()),
         cores: cores as u32,
         cpus,
+        nodes: None,
         open_files: limits::make_room_for(context.size())?,
     };
     briefing.post(&context)?;

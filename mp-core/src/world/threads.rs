@@ -22,7 +22,7 @@ pub(crate) fn run<T: Send>(
     call: &Call,
     cpus: &[Option<usize>],
     code: impl Fn(&Rank) -> Result<T> + Sync,
-    meanwhile: impl FnOnce(&Context),
+    meanwhile: impl FnOnce(&Arc<Context>),
 ) -> Result<Vec<Outcome<T>>> {
     let pid = std::process::id();
     for rank in 0..world.size() as u32 {
@@ -30,7 +30,7 @@ pub(crate) fn run<T: Send>(
         world.rank(rank)?.set_state(RankState::Running);
     }
     world.loans = Some(Arc::default());
-    let (world, code) = (&world, &code);
+    let (world, code) = (&Arc::new(world), &code);
     let (first, count) = (world.here().start, world.here().len());
     let run_rank = move |rank: u32, cpu: Option<usize>, within: Within| {
         site::set_within(within);
@@ -65,8 +65,7 @@ pub(crate) fn run<T: Send>(
                 Ok(thread) => threads.push(thread),
                 Err(source) => {
                     // The ranks that run must not wait for those that will never run.
-                    let others = (0..world.size() as u32).filter(|&other| !world.is_here(other));
-                    for rank in (rank..world.here().end).chain(others) {
+                    for rank in (rank..world.here().end).chain(world.elsewhere()) {
                         burial::end(world, rank, RankState::Lost)?;
                     }
                     return Err(ErrorKind::Os { call: "starting a thread", source }.into());

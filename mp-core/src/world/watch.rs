@@ -9,6 +9,8 @@
 //! prints it. So a slow reader of the output does not delay the news of a death.
 
 use std::{
+    collections::BTreeMap,
+    ops::Range,
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
         unix::fs::MetadataExt,
@@ -32,6 +34,7 @@ use nix::{
 };
 
 use super::{
+    bridge::Bridge,
     burial,
     dumps::Dumps,
     family::{Family, put_family},
@@ -58,7 +61,9 @@ pub(crate) struct Processes {
 
 /// The state that the watching thread shares with other threads.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
+    /// The first rank that this launcher starts.
+    first: usize,
     state: Mutex<State>,
     /// Becomes readable when the state has changed.
     news: EventFd,
@@ -66,11 +71,14 @@ struct Shared {
     pumps: Mutex<Vec<JoinHandle<Result<()>>>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
+    /// The processes of the ranks from the first on.
     children: Vec<Child>,
     /// The first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
-    first_failed: Option<(usize, Option<u32>)>,
+    first_failed: Option<(u32, Option<u32>)>,
+    /// How the code of ranks of other nodes failed, if it did when it ended the last time.
+    words_elsewhere: BTreeMap<u32, Cause>,
     /// Whether ranks were sent a signal that ends them, so that no more are started.
     is_ending: bool,
     /// The error because of which the watching thread could not continue.
@@ -96,8 +104,28 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns what is known of a rank's process, if this launcher has started it.
+    fn child(&self, rank: usize) -> Option<Child> {
+        self.state().children.get(rank.checked_sub(self.first)?).cloned()
+    }
+
+    /// Changes what is known of the process of a rank that this launcher has started.
+    fn change(&self, rank: usize, change: impl FnOnce(&mut Child)) {
+        change(&mut self.state().children[rank - self.first]);
+    }
+
     fn pidfd(&self, rank: usize) -> Option<Arc<OwnedFd>> {
-        self.state().children.get(rank)?.pidfd.clone()
+        self.child(rank)?.pidfd
+    }
+
+    /// Returns the first rank whose process ended badly, and the rank whose code had failed first at that time, if any.
+    pub(super) fn first_failed(&self) -> Option<(u32, Option<u32>)> {
+        self.state().first_failed
+    }
+
+    /// Notes that a rank's process has ended badly, unless another one has before.
+    pub(super) fn note_failed(&self, failed: (u32, Option<u32>)) {
+        self.state().first_failed.get_or_insert(failed);
     }
 
     fn pumps(&self) -> MutexGuard<'_, Vec<JoinHandle<Result<()>>>> {
@@ -110,7 +138,17 @@ impl Shared {
         }
     }
 
-    fn tell(&self) {
+    /// Notes how the code of a rank of another node has ended.
+    pub(super) fn note_words(&self, rank: u32, failure: Option<Cause>) {
+        let words = &mut self.state().words_elsewhere;
+        match failure {
+            Some(cause) => words.insert(rank, cause),
+            None => words.remove(&rank),
+        };
+    }
+
+    /// Wakes the thread that waits for news of the ranks.
+    pub(super) fn tell(&self) {
         // This fails only after some 2^64 writes that nobody has read.
         let _ = self.news.write(1);
     }
@@ -145,10 +183,10 @@ impl Processes {
         stop: Option<OwnedFd>,
     ) -> Result<Self> {
         let context = Arc::new(context);
-        let state =
-            State { children: Vec::new(), first_failed: None, is_ending: false, failed: None };
+        let first = context.here().start as usize;
         let shared = Arc::new(Shared {
-            state: Mutex::new(state),
+            first,
+            state: Mutex::default(),
             news: eventfd()?,
             pumps: Mutex::default(),
         });
@@ -164,6 +202,7 @@ impl Processes {
             running,
             outlets: Outlets { out, err, over },
             pids: Vec::new(),
+            first,
             names: Names::default(),
         };
         let thread_failed =
@@ -209,12 +248,33 @@ impl Processes {
         self.shared.state().failed.take().map_or(Ok(()), Err)
     }
 
+    /// Returns whether the process of any rank runs, on whatever node.
     pub(crate) fn any_running(&self) -> bool {
         self.shared.state().children.iter().any(|child| child.ending.is_none())
+            || self.context.elsewhere().any(|rank| !self.context.dead(rank))
+    }
+
+    /// Returns the ranks that this launcher has started.
+    pub(crate) fn here(&self) -> Range<usize> {
+        let first = self.shared.first;
+        first..first + self.shared.state().children.len()
+    }
+
+    /// Returns what stands in for the ranks of other nodes.
+    pub(crate) fn bridge(&self) -> Bridge {
+        Bridge::new(Arc::clone(&self.context), Some(Arc::clone(&self.shared)))
     }
 
     pub(crate) fn ending(&self, rank: usize) -> Option<Ending> {
-        self.shared.state().children.get(rank)?.ending
+        if self.is_elsewhere(rank) {
+            let control = self.context.rank(rank as u32).ok()?;
+            return Ending::from_word(control.ending.load(Ordering::Relaxed));
+        }
+        self.shared.child(rank)?.ending
+    }
+
+    fn is_elsewhere(&self, rank: usize) -> bool {
+        rank < self.context.size() && !self.context.is_here(rank as u32)
     }
 
     /// Sends a signal to the rank's process, if it still runs.
@@ -228,9 +288,9 @@ impl Processes {
         }
     }
 
-    /// Returns whether a rank ever entered the world.
+    /// Returns whether a rank ever entered the world. Those of other nodes are taken to have.
     pub(crate) fn entered(&self, rank: usize) -> bool {
-        self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
+        self.is_elsewhere(rank) || self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
     }
 
     /// See [`Launched::failing`](super::Launched::failing).
@@ -241,8 +301,11 @@ impl Processes {
 
     /// Returns the failure of the rank's code, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
-        if self.ending(rank).is_some() {
-            return self.shared.state().children.get(rank)?.last_words.clone();
+        if self.is_elsewhere(rank) {
+            return self.shared.state().words_elsewhere.get(&(rank as u32)).cloned();
+        }
+        if let Some(Child { ending: Some(_), last_words, .. }) = self.shared.child(rank) {
+            return last_words;
         }
         // The heap's lock is held, because the rank may otherwise go on and free its outcome.
         let _kept = self.context.lock_heap().ok()?;
@@ -251,7 +314,8 @@ impl Processes {
 
     /// See [`Launched::failure`](super::Launched::failure).
     pub(crate) fn failure(&self, now: bool) -> Option<(usize, Cause)> {
-        let (first, code_failed) = self.shared.state().first_failed?;
+        let (first, code_failed) = self.shared.first_failed()?;
+        let first = first as usize;
         let blamed = code_failed.map(|rank| rank as usize).filter(|&rank| rank != first);
         if let Some(rank) = blamed.filter(|&rank| rank < self.context.begun() as usize) {
             match (self.ending(rank), self.last_words(rank)) {
@@ -268,11 +332,11 @@ impl Processes {
     }
 
     fn is_dumped(&self, rank: usize) -> bool {
-        self.shared.state().children.get(rank).is_some_and(|child| child.is_dumped)
+        self.shared.child(rank).is_some_and(|child| child.is_dumped)
     }
 
     pub(crate) fn first_failed(&self) -> Option<usize> {
-        self.shared.state().first_failed.map(|(rank, _)| rank)
+        self.shared.first_failed().map(|(rank, _)| rank as usize)
     }
 }
 
@@ -302,7 +366,9 @@ struct Watch {
     /// Dropped to tell the pumps that the ranks have ended.
     running: Running,
     outlets: Outlets,
+    /// The processes of the ranks from `first` on.
     pids: Vec<Pid>,
+    first: usize,
     names: Names,
 }
 
@@ -316,8 +382,8 @@ struct Outlets {
 impl Watch {
     fn run(mut self, program: &Program, started: &Sender<Result<()>>) {
         come_soon();
-        let size = self.context.size();
-        let spawned = self.spawn_all(&[(program, size)]);
+        let ranks = self.context.here().len();
+        let spawned = self.spawn_all(&[(program, ranks)]);
         let failed = spawned.is_err();
         if failed {
             self.end_all();
@@ -334,9 +400,18 @@ impl Watch {
         self.shared.tell();
     }
 
+    /// Returns the number of the rank that is started next.
+    fn next(&self) -> usize {
+        self.first + self.pids.len()
+    }
+
+    fn pid(&self, rank: usize) -> Pid {
+        self.pids[rank - self.first]
+    }
+
     /// Starts these programs, each as so many ranks, and the threads that read their output.
     fn spawn_all(&mut self, programs: &[(&Program, usize)]) -> Result<()> {
-        let first = self.pids.len();
+        let first = self.next();
         let size = programs.iter().map(|(_, ranks)| ranks).sum();
         let programs =
             programs.iter().flat_map(|&(program, ranks)| (0..ranks).map(move |_| program));
@@ -369,6 +444,10 @@ impl Watch {
                 continue;
             }
             let answer = match request {
+                Request::Names(_) if self.context.nodes() > 1 => {
+                    let why = "names can't be published or looked up in a world of several nodes";
+                    Answer::Refused(why.to_owned())
+                }
                 Request::Names(request) => Answer::Value(self.names.answer(request)),
                 Request::Start(commands, number) => {
                     match self.start_more((rank, number), &commands, capture_errors) {
@@ -389,7 +468,11 @@ impl Watch {
         commands: &[Command],
         capture_errors: bool,
     ) -> Result<usize> {
-        let first = self.pids.len();
+        if self.context.is_divided() {
+            let why = "a world of several nodes can't have further ranks: start the program by mprun without --nodes";
+            return Err(spawn::refused(why.to_owned()));
+        }
+        let first = self.next();
         let ranks: u64 = commands.iter().map(|command| u64::from(command.ranks())).sum();
         let free = self.context.room() - first;
         if ranks > free as u64 {
@@ -435,13 +518,13 @@ impl Watch {
     fn call_off(&mut self, first: usize) {
         let ended = Some(Ending::Exited(0));
         let mut state = self.shared.state();
-        for child in &mut state.children[first..] {
+        for child in &mut state.children[first - self.first..] {
             child.is_called_off = true;
             if let Some(pidfd) = &child.pidfd {
                 send_signal(pidfd.as_fd(), Signal::SIGKILL as i32);
             }
         }
-        for rank in state.children.len()..self.context.begun() as usize {
+        for rank in self.next()..self.context.begun() as usize {
             state.children.push(Child { ending: ended, ..Child::default() });
             // No process has this number.
             self.pids.push(Pid::from_raw(0));
@@ -452,7 +535,8 @@ impl Watch {
 
     fn running(&self) -> Vec<usize> {
         let state = self.shared.state();
-        (0..self.pids.len()).filter(|&rank| state.children[rank].ending.is_none()).collect()
+        let running = |rank: &usize| state.children[rank - self.first].ending.is_none();
+        (self.first..self.next()).filter(running).collect()
     }
 
     /// Buries each rank that ends, until all have ended.
@@ -475,9 +559,9 @@ impl Watch {
             let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             let ready = wait(&mut fds, dumps.until_next_look())?;
             let told =
-                dumps.look(&self.context, running.iter().map(|&rank| (rank, self.pids[rank])))?;
+                dumps.look(&self.context, running.iter().map(|&rank| (rank, self.pid(rank))))?;
             for &rank in &told {
-                self.shared.state().children[rank].is_dumped = true;
+                self.shared.change(rank, |child| child.is_dumped = true);
             }
             if told.is_empty() && !ready.contains(&true) {
                 continue;
@@ -498,28 +582,26 @@ impl Watch {
     }
 
     fn reap(&self, rank: usize) -> Result<()> {
-        let ending = wait_for(self.pids[rank]);
+        let ending = wait_for(self.pid(rank));
         self.end_claimer(rank)?;
         let control = self.context.rank(rank as u32)?;
         // A process that exits with status 0 within rank code has not finished its work.
         let early = control.state() == RankState::Running;
-        let called_off = self.shared.state().children[rank].is_called_off;
+        let called_off = self.shared.child(rank).is_some_and(|child| child.is_called_off);
         let bad = !called_off && (early || ending != Ending::Exited(0));
         let mut last_words = None;
-        let mut first_failed = None;
         if bad {
             // This is read before the burial, because the burial makes other ranks fail and frees the rank's memory.
             // Only a failure is decoded, which has the same form for all types of results.
             let posted = outcome::read::<()>(&self.context, rank as u32);
             last_words = posted.ok().flatten().and_then(std::result::Result::err);
-            first_failed = Some((rank, self.context.world()?.first_failed()));
+            self.shared.note_failed((rank as u32, self.context.world()?.first_failed()));
         }
         control.ending.store(ending.word(), Ordering::Relaxed);
         let buried = burial::bury(&self.context, rank as u32);
         spawn::forget(&self.context, rank as u32)?;
-        let mut state = self.shared.state();
-        state.children[rank] = Child { ending: Some(ending), last_words, ..Child::default() };
-        state.first_failed = state.first_failed.or(first_failed);
+        let ended = Child { ending: Some(ending), last_words, ..Child::default() };
+        self.shared.change(rank, |child| *child = ended);
         Ok(buried?)
     }
 
@@ -555,8 +637,8 @@ impl Watch {
     fn end_all(&self) {
         self.shared.kill_all();
         for rank in self.running() {
-            let ending = wait_for(self.pids[rank]);
-            self.shared.state().children[rank].ending = Some(ending);
+            let ending = wait_for(self.pid(rank));
+            self.shared.change(rank, |child| child.ending = Some(ending));
         }
     }
 }

@@ -1,0 +1,334 @@
+//! The ends of ranks and of calls of `run`, in a world of several nodes.
+//!
+//! Each node has control blocks for the ranks of all nodes. Its own ranks, and what watches them, write theirs as in a
+//! world of one node. The node's [`Bridge`] writes those of the others, as their nodes tell. Each call of `run` of the
+//! ranks of a launcher is a *round*:
+//!
+//! 1. When a rank's code fails, or its process ends badly, its node tells the others ([`Bridge::failing`], [`Failed`])
+//!    before they hear that its channels are closed. So each launcher knows the reason before its ranks fail because of
+//!    it. For the same reason each node passes on what it has heard of such a failure.
+//! 2. A rank whose code has ended posts its outcome, and marks itself as ended. If its process has died, it is marked as
+//!    lost. In both cases its node tells the others ([`Ended`], with the outcome), after everything that it has sent.
+//! 3. The others post the outcome in the rank's control block, and mark it as ended. So when all control blocks of a node
+//!    say so, its ranks find the outcomes of all ranks there.
+//! 4. A rank that has read them leaves the round. When the last rank of a node has left, the node tells the others how
+//!    many rounds it has left ([`Bridge::left`]), after everything else of that round.
+//! 5. When all nodes have left the round, each begins the next one ([`Bridge::begin_next`]): it renews all control blocks,
+//!    and lets its ranks in. A node whose processes have all ended counts as one that has left.
+//! 6. One node may begin the next round before another one. What comes from a node that has left a round belongs to the
+//!    next one, and waits until this node has begun that.
+//! 7. When a rank's process has ended, its node tells the others ([`Gone`]), after everything else of the rank. They bury
+//!    the rank. If nothing of that node waits, this needs not wait either (and must not, because nobody begins a round
+//!    that a rank has not left and never will): the node itself has not begun the next round, or has had nothing to say
+//!    in it.
+//!
+//! Ranks that are threads have one round, and are gone when they have ended.
+
+use super::{
+    bridge::{Bridge, Left},
+    burial,
+    launch::Ending,
+    outcome,
+};
+use crate::{
+    context::{Context, RankState},
+    error::{Cause, Result},
+    segment::SegmentError,
+    sync::Ordering,
+};
+
+/// The end of a rank of the sending node, in this round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Ended {
+    /// The rank.
+    pub rank: u32,
+    /// How it has ended.
+    pub left: Left,
+    /// How its process has ended, as a word; 0 if it runs.
+    ending: u32,
+}
+
+impl Ended {
+    /// Says that a rank was lost, nobody knows how.
+    pub fn lost(rank: u32) -> Self {
+        Self { rank, left: Left::Lost, ending: Ending::Unseen.word() }
+    }
+}
+
+/// The end of the process of a rank of the sending node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Gone {
+    /// The rank.
+    pub rank: u32,
+    /// How it has ended, as a word.
+    ending: u32,
+    /// The number of rounds that it has left.
+    left: u32,
+}
+
+impl Gone {
+    /// Says that a rank was lost, nobody knows how.
+    pub fn lost(rank: u32) -> Self {
+        Self { rank, ending: Ending::Unseen.word(), left: 0 }
+    }
+}
+
+/// The first failure of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Failed {
+    /// The rank.
+    pub rank: u32,
+    /// The rank whose code had failed first at that time, if any.
+    first: Option<u32>,
+}
+
+/// What the owner of a bridge knows of the ends of this node's ranks.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Whether each has ended in this round.
+    ended: Vec<bool>,
+    /// Whether the process of each has ended.
+    gone: Vec<bool>,
+    /// Whether the code of a rank has failed in this round, and whether a process has failed.
+    failing: bool,
+    failed: bool,
+}
+
+impl Told {
+    pub(super) fn of(ranks: usize) -> Self {
+        let (ended, gone) = (vec![false; ranks], vec![false; ranks]);
+        Self { ended, gone, failing: false, failed: false }
+    }
+}
+
+/// Notes, before any rank is started, that the ranks of other nodes run. They need not enter the world here.
+pub(super) fn await_elsewhere(context: &Context) -> Result<(), SegmentError> {
+    context.elsewhere().try_for_each(|rank| {
+        context.rank(rank)?.set_state(RankState::Running);
+        Ok(())
+    })
+}
+
+/// Begins the round after this many, when all ranks have left the one before.
+pub(super) fn begin_next(context: &Context, rounds: u32) -> Result<(), SegmentError> {
+    let world = context.world()?;
+    world.end_round();
+    for rank in 0..context.size() as u32 {
+        if !context.rank(rank)?.renew() {
+            burial::miss(context, rank)?;
+        }
+    }
+    for rank in context.elsewhere() {
+        outcome::forget(context, rank)?;
+    }
+    let lives = |rank: &u32| !context.dead(*rank);
+    for rank in context.elsewhere().filter(lives) {
+        context.rank(rank)?.set_state(RankState::Running);
+    }
+    // Only now does the next round begin, because no rank's state belongs to the old round any more. Release: pairs with
+    // the Acquire in `await_round`.
+    world.rounds.store(rounds, Ordering::Release);
+    burial::wake_all(context);
+    Ok(())
+}
+
+impl Bridge {
+    /// Returns the ranks of this node that have ended since the last call, and how.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn ended(&mut self) -> Result<Vec<Ended>> {
+        let mut new = Vec::new();
+        for (rank, known) in self.world.here().zip(&mut self.told.ended) {
+            let control = self.world.rank(rank)?;
+            let state = control.state();
+            if state.ended() && !std::mem::replace(known, true) {
+                let left = if state == RankState::Lost { Left::Lost } else { Left::Closed };
+                // It was stored before the state.
+                let ending = control.ending.load(Ordering::Relaxed);
+                new.push(Ended { rank, left, ending });
+            }
+        }
+        Ok(new)
+    }
+
+    /// Appends the outcome that a rank of this node has posted in this round, if it has posted one. It must not be asked
+    /// for after this node has left the round.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn outcome(&self, rank: u32, into: &mut Vec<u8>) -> Result<()> {
+        into.extend(outcome::encoded(&self.world, rank)?.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Tells the ranks of this node that a rank of another node has ended, with the outcome that it has posted, if any.
+    /// The caller has closed its parts before.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn end(&self, ended: Ended, outcome: &[u8]) -> Result<()> {
+        let Ended { rank, left, ending } = ended;
+        let control = self.world.rank(rank)?;
+        if self.world.is_here(rank) || control.state().ended() {
+            return Ok(());
+        }
+        let mut failure = outcome::failure(outcome);
+        if !outcome.is_empty()
+            && let Err(error) = outcome::post_encoded(&self.world, rank, outcome)
+        {
+            let cause = Cause::Error(format!("its result can't be kept on another node: {error}"));
+            // The error is small, so that it may fit where the outcome did not.
+            let _ = outcome::post_encoded(&self.world, rank, &outcome::encode_failure(&cause)?);
+            failure = Some(cause);
+        }
+        if ending != 0 {
+            control.ending.store(ending, Ordering::Relaxed);
+        }
+        if failure.is_some() {
+            self.note_failing(rank)?;
+        }
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| !outcome.is_empty()) {
+            launcher.note_words(rank, failure);
+        }
+        let state = if left == Left::Lost { RankState::Lost } else { RankState::Finished };
+        burial::end(&self.world, rank, state)?;
+        self.tell_launcher();
+        Ok(())
+    }
+
+    /// Returns the ranks of this node whose processes have ended since the last call. Their ends in this round were
+    /// returned before.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn gone(&mut self) -> Result<Vec<Gone>> {
+        let mut new = Vec::new();
+        let ended = self.world.here().zip(&self.told.ended);
+        for ((rank, &ended), known) in ended.zip(&mut self.told.gone) {
+            let control = self.world.rank(rank)?;
+            let gone = ended && (self.launcher.is_none() || control.is_dead());
+            if gone && !std::mem::replace(known, true) {
+                let [ending, left] =
+                    [&control.ending, &control.left].map(|word| word.load(Ordering::Relaxed));
+                new.push(Gone { rank, ending, left });
+            }
+        }
+        Ok(new)
+    }
+
+    /// Returns whether a rank has not ended in this round, as far as this node knows.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn runs(&self, rank: u32) -> Result<bool> {
+        Ok(!self.world.rank(rank)?.state().ended())
+    }
+
+    /// Buries a rank of another node. The caller has closed all its parts before, and opens no more.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn bury(&self, Gone { rank, ending, left }: Gone) -> Result<()> {
+        if self.launcher.is_none() || self.world.is_here(rank) || self.world.dead(rank) {
+            return Ok(());
+        }
+        let control = self.world.rank(rank)?;
+        control.ending.store(ending, Ordering::Relaxed);
+        control.left.store(left, Ordering::Relaxed);
+        burial::bury(&self.world, rank)?;
+        self.tell_launcher();
+        Ok(())
+    }
+
+    /// Tells the ranks of this node that a rank of another node was lost with its node, unless it has ended. The caller
+    /// has closed all its parts before, and opens no more.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn lose(&self, rank: u32) -> Result<()> {
+        if let Some(launcher) = &self.launcher
+            && !self.world.is_here(rank)
+            && !self.world.dead(rank)
+        {
+            launcher.note_failed((rank, None));
+        }
+        self.end(Ended::lost(rank), &[])?;
+        let left = self.world.rank(rank)?.left.load(Ordering::Relaxed);
+        self.bury(Gone { left, ..Gone::lost(rank) })
+    }
+
+    /// Returns the rank whose code was the first to fail in this round, once. It may be one of another node.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn failing(&mut self) -> Result<Option<u32>> {
+        let failing = self.world.world()?.failing().map(|(_, rank)| rank);
+        let new = failing.filter(|_| !self.told.failing);
+        self.told.failing |= new.is_some();
+        Ok(new)
+    }
+
+    /// Notes that the code of a rank of another node has failed in this round, unless that of another rank has before.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn note_failing(&self, rank: u32) -> Result<()> {
+        let world = self.world.world()?;
+        // The ranks of this node may not have come to this round yet.
+        world.begin_round();
+        world.note_failure(rank);
+        self.tell_launcher();
+        Ok(())
+    }
+
+    /// Returns the first failure of a process, once. It may be one of another node.
+    pub fn failed(&mut self) -> Option<Failed> {
+        let failed = self.launcher.as_ref()?.first_failed();
+        let (rank, first) = failed.filter(|_| !self.told.failed)?;
+        self.told.failed = true;
+        Some(Failed { rank, first })
+    }
+
+    /// Tells the launcher of this node of a failure on another node.
+    pub fn note_failed(&self, Failed { rank, first }: Failed) {
+        if let Some(launcher) = &self.launcher {
+            launcher.note_failed((rank, first));
+            launcher.tell();
+        }
+    }
+
+    /// Returns how many rounds all ranks of this node have left.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn left(&self) -> Result<u32> {
+        // Acquire: pairs with the Release in `depart`.
+        Ok(self.world.world()?.left_here.load(Ordering::Acquire))
+    }
+
+    /// Begins the round after this many, when all nodes have left the one before.
+    ///
+    /// # Errors
+    /// [`Segment`](crate::ErrorKind::Segment).
+    pub fn begin_next(&mut self, rounds: u32) -> Result<()> {
+        self.told.ended.fill(false);
+        self.told.failing = false;
+        Ok(begin_next(&self.world, rounds)?)
+    }
+
+    fn tell_launcher(&self) {
+        if let Some(launcher) = &self.launcher {
+            launcher.tell();
+        }
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        for rank in self.world.elsewhere() {
+            // An error means that the segment is broken, which every other call reports.
+            let _ = self.lose(rank);
+        }
+    }
+}

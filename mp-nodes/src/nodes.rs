@@ -1,0 +1,133 @@
+//! The nodes of a world, as one of them knows them.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use mp_core::bridge::Bridge;
+
+use crate::{
+    error::{Error, Result},
+    interconnect::Interconnect,
+    relay::Relay,
+};
+
+/// A node that has joined the others of a world. `mprun --nodes` is built on this: it launches the ranks of its node, and
+/// serves them until all ranks of all nodes have ended.
+#[derive(Debug)]
+pub struct Nodes {
+    connection: Box<dyn Interconnect>,
+    /// The first rank of each node, and at the end the number of all ranks.
+    pub(crate) first: Arc<[u32]>,
+    /// Whether a node was lost.
+    lost: bool,
+}
+
+impl Nodes {
+    /// Joins this node, which is to have so many ranks that are processes, with all other nodes. All of them must call this.
+    ///
+    /// # Errors
+    /// Those of the interconnect; [`NoRanks`](Error::NoRanks) and [`OtherVersion`](Error::OtherVersion), at all nodes.
+    pub fn join(connection: Box<dyn Interconnect>, ranks: usize) -> Result<Self> {
+        Self::join_as("processes", connection, ranks)
+    }
+
+    /// Joins this node, whose ranks are of this kind. All nodes must have ranks of the same kind.
+    pub(crate) fn join_as(
+        kind: &str,
+        mut connection: Box<dyn Interconnect>,
+        ranks: usize,
+    ) -> Result<Self> {
+        let words = connection.all_gather(&[ranks as u64, version(kind)])?;
+        if let Err(error) = check(&words, version(kind)) {
+            // All nodes find the same.
+            connection.end()?;
+            return Err(error);
+        }
+        let mut first = vec![0];
+        for words in words.chunks_exact(2) {
+            let next =
+                first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(words[0]);
+            first.push(u32::try_from(next).unwrap_or(u32::MAX));
+        }
+        Ok(Self { connection, first: first.into(), lost: false })
+    }
+
+    /// Returns the number of this node.
+    pub fn node(&self) -> usize {
+        self.connection.node()
+    }
+
+    /// Returns the first rank of each node, and at the end the number of all ranks.
+    pub fn first(&self) -> Arc<[u32]> {
+        Arc::clone(&self.first)
+    }
+
+    /// Returns the number of all ranks.
+    pub fn ranks(&self) -> usize {
+        self.first.last().map_or(0, |&size| size as usize)
+    }
+
+    /// Tells the other nodes whether this one is ready to serve its ranks. Returns the first node that is not. All nodes must
+    /// call this.
+    ///
+    /// # Errors
+    /// Those of the interconnect.
+    pub fn are_ready(&mut self, ready: bool) -> Result<Option<usize>> {
+        let words = self.connection.all_gather(&[ready.into()])?;
+        Ok(words.iter().position(|&ready| ready == 0))
+    }
+
+    /// Carries what the ranks of this node and those of other nodes send each other, until all of them have ended.
+    ///
+    /// # Errors
+    /// Those of the interconnect; [`NoFrame`](Error::NoFrame); [`World`](Error::World) if the memory of the world is broken.
+    /// The ranks of all other nodes are then lost to those of this one.
+    pub fn serve(&mut self, bridge: Bridge) -> Result<()> {
+        self.lost |= Relay::new(&mut *self.connection, bridge).run()?;
+        Ok(())
+    }
+
+    /// Ends the connection, when all nodes call this.
+    ///
+    /// # Errors
+    /// Those of the interconnect, unless a node was lost before, which the ranks know.
+    pub fn end(self) -> Result<()> {
+        match self.connection.end() {
+            Err(Error::NodeLost { .. }) if self.lost => Ok(()),
+            ended => ended,
+        }
+    }
+
+    /// Ends the processes of all nodes, because this one can't go on.
+    ///
+    /// # Errors
+    /// Those of the interconnect.
+    pub fn abort(mut self, status: i32) -> Result<()> {
+        self.connection.abort(status)
+    }
+}
+
+/// Checks what the nodes have said: the number of their ranks, and their version.
+fn check(words: &[u64], version: u64) -> Result<()> {
+    for (node, words) in words.chunks_exact(2).enumerate() {
+        if words[1] != version {
+            return Err(Error::OtherVersion { node });
+        }
+        if words[0] == 0 {
+            return Err(Error::NoRanks { node });
+        }
+    }
+    Ok(())
+}
+
+/// Changes when relays no longer understand those of an older version.
+const PROTOCOL: u32 = 2;
+
+/// Returns a number that differs between versions whose relays do not understand each other, and between kinds of ranks.
+fn version(kind: &str) -> u64 {
+    let mut hash = DefaultHasher::new();
+    (env!("CARGO_PKG_VERSION"), PROTOCOL, kind).hash(&mut hash);
+    hash.finish()
+}
