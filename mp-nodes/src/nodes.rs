@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use mp_core::bridge::Bridge;
+use mp_core::{bridge::Bridge, topology::Allowance};
 
 use crate::{
     error::{Error, Result},
@@ -20,6 +20,8 @@ pub struct Nodes {
     connection: Box<dyn Interconnect>,
     /// The first rank of each node, and at the end the number of all ranks.
     pub(crate) first: Arc<[u32]>,
+    /// How many nodes share the cores of this one, which is one of them.
+    sharers: usize,
     /// Whether a node was lost.
     lost: bool,
 }
@@ -39,19 +41,21 @@ impl Nodes {
         mut connection: Box<dyn Interconnect>,
         ranks: usize,
     ) -> Result<Self> {
-        let words = connection.all_gather(&[ranks as u64, version(kind)])?;
+        let cores = cores(connection.node());
+        let words = connection.all_gather(&[ranks as u64, version(kind), cores])?;
         if let Err(error) = check(&words, version(kind)) {
             // All nodes find the same.
             connection.end()?;
             return Err(error);
         }
         let mut first = vec![0];
-        for words in words.chunks_exact(2) {
+        for words in words.chunks_exact(3) {
             let next =
                 first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(words[0]);
             first.push(u32::try_from(next).unwrap_or(u32::MAX));
         }
-        Ok(Self { connection, first: first.into(), lost: false })
+        let sharers = words.chunks_exact(3).filter(|words| words[2] == cores).count();
+        Ok(Self { connection, first: first.into(), sharers, lost: false })
     }
 
     /// Returns the number of this node.
@@ -62,6 +66,11 @@ impl Nodes {
     /// Returns the first rank of each node, and at the end the number of all ranks.
     pub fn first(&self) -> Arc<[u32]> {
         Arc::clone(&self.first)
+    }
+
+    /// Returns how many nodes share the cores of this one, which is one of them.
+    pub fn sharers(&self) -> usize {
+        self.sharers
     }
 
     /// Returns the number of all ranks.
@@ -109,9 +118,9 @@ impl Nodes {
     }
 }
 
-/// Checks what the nodes have said: the number of their ranks, and their version.
+/// Checks what the nodes have said: the number of their ranks, their version, and their cores.
 fn check(words: &[u64], version: u64) -> Result<()> {
-    for (node, words) in words.chunks_exact(2).enumerate() {
+    for (node, words) in words.chunks_exact(3).enumerate() {
         if words[1] != version {
             return Err(Error::OtherVersion { node });
         }
@@ -123,11 +132,24 @@ fn check(words: &[u64], version: u64) -> Result<()> {
 }
 
 /// Changes when relays no longer understand those of an older version.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// Returns a number that differs between versions whose relays do not understand each other, and between kinds of ranks.
 fn version(kind: &str) -> u64 {
     let mut hash = DefaultHasher::new();
     (env!("CARGO_PKG_VERSION"), PROTOCOL, kind).hash(&mut hash);
+    hash.finish()
+}
+
+/// Returns a number that is the same for nodes that run on the same cores of a machine. A node that does not know where it
+/// runs counts as alone.
+fn cores(node: usize) -> u64 {
+    let mut hash = DefaultHasher::new();
+    let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let cpus = Allowance::read().ok().and_then(|allowance| allowance.affinity);
+    match (machine, cpus) {
+        (Ok(machine), Some(cpus)) => (machine, cpus.to_string()).hash(&mut hash),
+        _ => node.hash(&mut hash),
+    }
     hash.finish()
 }

@@ -25,6 +25,8 @@ pub struct Place {
     pub node: usize,
     /// The first rank of each node, and at the end the number of all ranks.
     pub first: Arc<[u32]>,
+    /// How many nodes share the cores of this one, which is one of them.
+    pub sharers: usize,
 }
 
 /// The other nodes, as the main thread knows them.
@@ -89,7 +91,8 @@ impl Between {
                     return Ok(());
                 }
             };
-            let _ = joined_to.send(Ok(Place { node: nodes.node(), first: nodes.first() }));
+            let (node, first, sharers) = (nodes.node(), nodes.first(), nodes.sharers());
+            let _ = joined_to.send(Ok(Place { node, first, sharers }));
             let bridge: Option<Bridge> = bridge_of.recv().ok().flatten();
             let all = nodes.are_ready(bridge.is_some());
             let (are_ready, mut is_well) = (matches!(all, Ok(None)), all.is_ok());

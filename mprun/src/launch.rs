@@ -260,14 +260,14 @@ fn start(args: &Args, record: Option<&Record>) -> Result<Started, NotStarted> {
     if let Some(bytes) = args.segment_size {
         world = world.segment_size(bytes);
     }
-    let Some((between, Place { node, first })) = joined else {
+    let Some((between, Place { node, first, sharers })) = joined else {
         let mut ranks = world.launch(&command[0], args.tag_output)?;
         let output = Output::start(&mut ranks, args.tag_output, "mprun".to_owned());
         let output = output.map_err(Error::from)?;
         return Ok(Started { ranks, output, between: None });
     };
     let name = if first.len() > 2 { format!("mprun of node {node}") } else { "mprun".to_owned() };
-    let started = world.launch_node(first, node, &command[0], args.tag_output);
+    let started = world.shared_by(sharers).launch_node(first, node, &command[0], args.tag_output);
     let started = started.and_then(|mut ranks| {
         let output = Output::start(&mut ranks, args.tag_output, name.clone())?;
         Ok((ranks, output))
@@ -530,7 +530,9 @@ impl Run<'_> {
             .ranks
             .here()
             .filter(|&rank| {
-                rank < self.began && !self.ranks.entered(rank) && self.ranks.ending(rank) == Some(Ending::Exited(0))
+                rank < self.began
+                    && !self.ranks.entered(rank)
+                    && self.ranks.ending(rank) == Some(Ending::Exited(0))
             })
             .collect();
         if !strangers.is_empty() {

@@ -61,7 +61,10 @@ impl World {
     ) -> Result<Launched> {
         self.kind = super::Kind::Processes;
         let (asked, args) = (self.policy, self.args.take().unwrap_or_default());
-        let cores = Allowance::read()?.parallelism();
+        let cores = match &nodes {
+            Some(_) => self.cores_of_node()?,
+            None => Allowance::read()?.parallelism(),
+        };
         let mut context = self.create(asked.unwrap_or_default(), cores)?;
         let table = nodes.as_ref().map(|(nodes, _)| nodes.to_vec());
         if let Some((nodes, node)) = nodes {

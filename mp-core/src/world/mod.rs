@@ -104,6 +104,8 @@ pub struct World {
     size: usize,
     /// How many ranks may be started later.
     spare: usize,
+    /// How many nodes share the cores, this one among them.
+    sharers: usize,
     any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
@@ -125,6 +127,7 @@ impl World {
         Self {
             size,
             spare: 0,
+            sharers: 1,
             any_size: false,
             kind,
             policy: None,
@@ -233,6 +236,12 @@ impl World {
     #[doc(hidden)]
     pub fn spare(self, ranks: usize) -> Self {
         Self { spare: ranks, ..self }
+    }
+
+    /// Says that so many nodes of the world share the cores of this one, which is one of them: nodes may be on one machine.
+    #[doc(hidden)]
+    pub fn shared_by(self, nodes: usize) -> Self {
+        Self { sharers: nodes.max(1), ..self }
     }
 
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
@@ -411,11 +420,10 @@ impl World {
             return Err(Error::from(ErrorKind::BadWorld(reason.to_owned())).into());
         }
         let call = site::call(Location::caller(), false);
-        let cores = Allowance::read().map_err(Error::from)?.parallelism();
+        let cores = self.cores_of_node()?;
         let mut context = self.create(self.policy()?, cores)?;
         context.divide(nodes, node).map_err(Error::from)?;
-        // The calling thread works, too.
-        context.waiting.spare = Waiting::spare(cores, context.here().len() + 1);
+        context.waiting.spare = Waiting::spare(cores, context.here().len());
         let mut served = Ok(());
         let outcomes = threads::run(context, &call, &[], code, |world| {
             served = serve(Bridge::new(Arc::clone(world), None));
@@ -505,6 +513,12 @@ impl World {
             context.rank(rank)?.set_seat(cpu.and_then(|cpu| topology.seat(cpu)));
         }
         Ok(cpus)
+    }
+
+    /// Returns how many cores there are for the ranks of this node. The thread that serves the other nodes needs one, too.
+    fn cores_of_node(&self) -> Result<usize> {
+        let cores = Allowance::read()?.parallelism() / self.sharers;
+        Ok(cores.saturating_sub(1))
     }
 
     fn checked_size(&self) -> Result<usize> {
