@@ -108,7 +108,7 @@ pub mod starting {
 /// [`World::launch_node`]. Not for programs, so the `onchip` crate does not export it.
 pub mod bridge {
     pub use crate::world::{
-        Bridge, Carries, Crossing, Ended, Failed, Gone, Left, Part, Taken, Withdrawal,
+        Bridge, Carries, Crossing, Ended, Failed, Gone, Left, Lent, Part, Taken, Withdrawal,
     };
 }
 

@@ -1,5 +1,5 @@
 //! Measures messages between two nodes: through an installed MPI library alone, and through a channel of a world that the
-//! library joins.
+//! library joins, copied and as buffers that move.
 //!
 //! ```sh
 //! cargo build --release -p mp-nodes --example between_nodes
@@ -8,6 +8,7 @@
 
 use std::{
     process::ExitCode,
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -40,14 +41,15 @@ fn measure() -> Result<()> {
     }
     let mut alone = Vec::new();
     for (len, times) in LENGTHS {
+        let (message, mut received) = (Rc::<[u8]>::from(vec![1; len]), vec![0; len]);
         let started = Instant::now();
         for _ in 0..times {
             if node == 0 {
-                engine.send(1, 0, vec![1; len])?;
+                engine.send(1, 0, Box::new(Rc::clone(&message)))?;
             }
-            receive(&mut *engine)?;
+            receive(&mut *engine, &mut received)?;
             if node == 1 {
-                engine.send(0, 0, vec![1; len])?;
+                engine.send(0, 0, Box::new(Rc::clone(&message)))?;
             }
         }
         alone.push(started.elapsed() / (2 * times));
@@ -56,9 +58,12 @@ fn measure() -> Result<()> {
         match ran {
             Ok(_) if node == 1 => {}
             Ok(times) => {
-                for (((len, _), alone), time) in LENGTHS.into_iter().zip(&alone).zip(times) {
+                for (((len, _), alone), [copied, moved]) in
+                    LENGTHS.into_iter().zip(&alone).zip(times)
+                {
                     println!(
-                        "{len:>8} bytes: {alone:>10.2?} by the library, {time:>10.2?} by a channel"
+                        "{len:>8} bytes: {alone:>10.2?} by the library, {copied:>10.2?} by a channel, \
+                         {moved:>10.2?} as a buffer"
                     );
                 }
             }
@@ -68,8 +73,9 @@ fn measure() -> Result<()> {
     Ok(())
 }
 
-/// Sends messages to and fro between ranks 0 and 1, and returns how long a message of each length takes.
-fn ping_pong(rank: &Rank) -> onchip::Result<Vec<Duration>> {
+/// Sends messages to and fro between ranks 0 and 1. Returns how long a message of each length takes: one that is copied
+/// into the channel, and a buffer that goes back and forth.
+fn ping_pong(rank: &Rank) -> onchip::Result<Vec<[Duration; 2]>> {
     let other = 1 - rank.id();
     let mut times = Vec::new();
     for (len, count) in LENGTHS {
@@ -87,19 +93,28 @@ fn ping_pong(rank: &Rank) -> onchip::Result<Vec<Duration>> {
                 to.send(&message)?;
             }
         }
-        times.push(started.elapsed() / (2 * count));
+        let copied = started.elapsed() / (2 * count);
+        let mut buffer = rank.buffer_from(&message)?;
+        let started = Instant::now();
+        for _ in 0..count {
+            if rank.id() == 0 {
+                to.send_buffer(buffer).map_err(|failed| failed.error)?;
+                buffer = from.receive_buffer()?;
+            } else {
+                to.send_buffer(from.receive_buffer()?).map_err(|failed| failed.error)?;
+            }
+        }
+        times.push([copied, started.elapsed() / (2 * count)]);
     }
     Ok(times)
 }
 
 /// Waits for the next message, and receives it.
-fn receive(connection: &mut dyn Interconnect) -> Result<Vec<u8>> {
+fn receive(connection: &mut dyn Interconnect, into: &mut [u8]) -> Result<()> {
     loop {
         connection.progress()?;
-        if let Some(arrived) = connection.probe()? {
-            let mut bytes = vec![0; arrived.len];
-            connection.receive_into(&mut bytes)?;
-            return Ok(bytes);
+        if connection.probe()?.is_some() {
+            return connection.receive_into(into);
         }
     }
 }

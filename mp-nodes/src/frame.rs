@@ -13,6 +13,8 @@ pub(crate) enum Frame {
     Open { line: u32, turn: u32, crossing: Crossing },
     /// A message. `bytes` is its length.
     Message { line: u32, taken: Taken, bytes: u64 },
+    /// A long message, which comes next, and alone, in a message of the interconnect.
+    Apart { line: u32, taken: Taken },
     /// The receiver has given back this number of slots.
     Returned { line: u32, messages: u64 },
     /// The receiver has left this number for the sender.
@@ -125,11 +127,15 @@ mod tests {
         let left = any::<bool>().prop_map(|lost| if lost { Left::Lost } else { Left::Closed });
         let (bytes, line) = (proptest::collection::vec(any::<u8>(), 0..300), any::<u32>());
         let taken = (any::<u64>(), any::<bool>());
+        let taken_alone = (any::<u64>(), any::<bool>());
         let outcome = (any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300));
         prop_oneof![
             (line, taken, bytes).prop_map(|(line, (elements, moved), bytes)| {
                 let taken = Taken { elements, moved };
                 (Frame::Message { line, taken, bytes: bytes.len() as u64 }, bytes)
+            }),
+            (line, taken_alone).prop_map(|(line, (elements, moved))| {
+                (Frame::Apart { line, taken: Taken { elements, moved } }, vec![])
             }),
             (line, any::<u64>())
                 .prop_map(|(line, messages)| (Frame::Returned { line, messages }, vec![])),

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     error::{Error, Result},
-    interconnect::{Arrived, Interconnect, check, check_lengths},
+    interconnect::{Arrived, Bytes, Interconnect, check, check_lengths},
 };
 
 /// A message on its way.
@@ -58,7 +58,7 @@ const LONG: usize = 4096;
 /// use mp_nodes::{Arrived, InMemory, Interconnect};
 ///
 /// let mut nodes = InMemory::connect(2);
-/// nodes[0].send(1, 7, b"hello".to_vec())?;
+/// nodes[0].send(1, 7, Box::new(b"hello"))?;
 /// assert_eq!(nodes[1].probe()?, Some(Arrived { from: 0, tag: 7, len: 5 }));
 /// let mut text = [0; 5];
 /// nodes[1].receive_into(&mut text)?;
@@ -126,12 +126,13 @@ impl Interconnect for InMemory {
         self.nodes
     }
 
-    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
+    fn send(&mut self, to: usize, tag: u32, bytes: Bytes) -> Result<()> {
         check(to, self.nodes, tag)?;
         let mut state = self.state()?;
         if state.stages[to] != Stage::Runs {
             return Err(Error::NodeLost { node: to });
         }
+        let bytes = (*bytes).as_ref().to_vec();
         state.letters[to].push_back(Letter { from: self.node, tag, bytes });
         Ok(())
     }

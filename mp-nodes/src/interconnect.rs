@@ -5,6 +5,14 @@ use crate::error::{Error, Result};
 /// The highest tag of a message. All MPI libraries have tags up to this one.
 pub const MAX_TAG: u32 = 32767;
 
+/// What keeps the bytes of a message: a `Vec<u8>`, for example.
+pub trait Keeper: AsRef<[u8]> + std::fmt::Debug {}
+
+impl<K: AsRef<[u8]> + std::fmt::Debug> Keeper for K {}
+
+/// The bytes of a message to send. They stay at one address.
+pub type Bytes = Box<dyn Keeper>;
+
 /// A message that has arrived and was not received yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
@@ -37,7 +45,7 @@ pub trait Interconnect: std::fmt::Debug {
     /// # Errors
     /// [`NoSuchNode`](Error::NoSuchNode), [`BadTag`](Error::BadTag); [`Engine`](Error::Engine) or
     /// [`NodeLost`](Error::NodeLost), if the message can't be sent.
-    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()>;
+    fn send(&mut self, to: usize, tag: u32, bytes: Bytes) -> Result<()>;
 
     /// Brings on what was sent. Returns the number of messages that still belong to the interconnect.
     ///

@@ -34,7 +34,7 @@ mod world;
 pub use engine::Engine;
 pub use error::{Error, Result};
 pub use in_memory::InMemory;
-pub use interconnect::{Arrived, Interconnect, MAX_TAG};
+pub use interconnect::{Arrived, Bytes, Interconnect, Keeper, MAX_TAG};
 /// What [`Nodes::serve`] needs of the ranks of a node.
 pub use mp_core::bridge::Bridge;
 pub use nodes::Nodes;

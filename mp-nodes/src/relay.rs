@@ -24,12 +24,16 @@ use mp_core::{ErrorKind, SegmentError};
 use crate::{
     error::{Error, Result},
     frame::{Batch, Frame, Frames},
-    interconnect::Interconnect,
+    interconnect::{Arrived, Interconnect},
 };
 
-/// The tag of all messages of relays.
-const TAG: u32 = 0;
-/// A message of the interconnect is sent when it has this many bytes, before its round is over.
+/// The tag of messages of frames.
+const FRAMES: u32 = 0;
+/// The tag of long messages of ranks.
+const ALONE: u32 = 1;
+/// A message of a rank that has this many bytes goes alone, from the memory of its sender to that of its receiver.
+const LONG_MESSAGE: usize = 32 << 10;
+/// A message of frames is sent when it has this many bytes, before its round is over.
 const LONG: usize = 256 << 10;
 /// How long a relay without work looks for some before it sleeps between its looks.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -63,6 +67,8 @@ struct Node {
     left: u32,
     /// What it has said that belongs to the next round of the ranks, with the bytes of messages and outcomes.
     early: VecDeque<(Frame, Vec<u8>)>,
+    /// The long message that comes next from it: the number that it has given to the channel.
+    apart: Option<(u32, Taken)>,
 }
 
 /// See the [module](self).
@@ -308,7 +314,8 @@ impl<'c> Relay<'c> {
     fn flush(&mut self, node: usize) -> Result<bool> {
         let any = !self.nodes[node].out.is_empty();
         if any {
-            self.connection.send(node, TAG, self.nodes[node].out.finish())?;
+            let frames = self.nodes[node].out.finish();
+            self.connection.send(node, FRAMES, Box::new(frames))?;
         }
         Ok(any)
     }
@@ -363,9 +370,7 @@ impl<'c> Relay<'c> {
                 self.tell(node, &Frame::Differs { line, crossing });
                 return Ok(true);
             }
-            let bytes = self.nodes[node].out.bytes();
-            let before = bytes.len();
-            let taken = match part.take(bytes) {
+            let (taken, message) = match part.take() {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
@@ -385,16 +390,27 @@ impl<'c> Relay<'c> {
                     return Ok(true);
                 }
             };
-            let bytes = (bytes.len() - before) as u64;
-            self.tell(node, &Frame::Message { line, taken, bytes });
+            moved = true;
+            let bytes = message.as_ref();
+            if bytes.len() >= LONG_MESSAGE {
+                self.tell(node, &Frame::Apart { line, taken });
+                self.flush(node)?;
+                if !self.nodes[node].lost {
+                    self.connection.send(node, ALONE, Box::new(message))?;
+                }
+                continue;
+            }
+            self.nodes[node].out.bytes().extend_from_slice(bytes);
+            self.tell(node, &Frame::Message { line, taken, bytes: bytes.len() as u64 });
             if self.nodes[node].out.len() >= LONG {
                 self.flush(node)?;
             }
-            moved = true;
         }
         let Some(Line { part, node, notice: known, .. }) = self.lines.get_mut(&line) else {
             return Ok(moved);
         };
+        // Some could not be given back before, because they were still being sent.
+        part.give_back(0);
         // A receiver leaves a notice before it gives back, and gives back before it leaves. So they are looked at in the
         // opposite order, and told in this one.
         let (node, left, messages, notice) = (*node, part.left(), part.returned(), part.notice());
@@ -420,10 +436,25 @@ impl<'c> Relay<'c> {
             Err(Error::NodeLost { node }) if self.nodes[node].lost => None,
             arrived => arrived?,
         } {
+            any = true;
+            let apart = self.nodes[arrived.from].apart.take();
+            if let Some((line, taken)) = apart
+                && arrived.tag == ALONE
+                && self.receive_alone(arrived, line, taken)?
+            {
+                continue;
+            }
             let mut message = std::mem::take(&mut self.arrived);
             message.resize(arrived.len, 0);
             self.connection.receive_into(&mut message)?;
-            if !self.nodes[arrived.from].lost {
+            if arrived.tag == ALONE {
+                if let Some((line, taken)) = apart
+                    && self.nodes[arrived.from].left > self.rounds
+                {
+                    let frame = Frame::Message { line, taken, bytes: arrived.len as u64 };
+                    self.heed(arrived.from, frame, &message)?;
+                }
+            } else if !self.nodes[arrived.from].lost {
                 let frames = Frames::of(&message).ok_or(Error::NoFrame { node: arrived.from })?;
                 for frame in frames {
                     let (frame, bytes) = frame.ok_or(Error::NoFrame { node: arrived.from })?;
@@ -431,16 +462,33 @@ impl<'c> Relay<'c> {
                 }
             }
             self.arrived = message;
-            any = true;
         }
         Ok(any)
+    }
+
+    /// Receives a long message in the memory of its receiver. Returns false, and receives nothing, if it can't be there now.
+    fn receive_alone(&mut self, arrived: Arrived, line: u32, taken: Taken) -> Result<bool> {
+        let Arrived { from: node, len, .. } = arrived;
+        let Node { lost, left, .. } = self.nodes[node];
+        if lost || left > self.rounds {
+            return Ok(false);
+        }
+        let mut received = false;
+        let Some(&own) = self.theirs.get(&(node, line)) else { return Ok(false) };
+        let Some(Line { part, .. }) = self.lines.get_mut(&own) else { return Ok(false) };
+        let put = part.put(taken, len, |to| {
+            received = true;
+            self.connection.receive_into(to)
+        });
+        self.after_put(node, line, put)?;
+        Ok(received)
     }
 
     /// Does what another node says, now or in the next round of the ranks, if it belongs to that.
     fn heed(&mut self, node: usize, frame: Frame, bytes: &[u8]) -> Result<()> {
         let Node { left, early, .. } = &mut self.nodes[node];
         let is_early = match frame {
-            Frame::Failed(_) => false,
+            Frame::Failed(_) | Frame::Apart { .. } => false,
             // The node may wait for ever for the next round.
             Frame::Gone(_) => !early.is_empty(),
             _ => *left > self.rounds,
@@ -457,6 +505,7 @@ impl<'c> Relay<'c> {
         match frame {
             Frame::Open { line, turn, crossing } => self.open(node, line, turn, crossing)?,
             Frame::Message { line, taken, .. } => self.put(node, line, taken, message)?,
+            Frame::Apart { line, taken } => self.nodes[node].apart = Some((line, taken)),
             Frame::Returned { line, messages } => {
                 if let Some(part) = self.part(node, line) {
                     part.give_back(messages);
@@ -594,7 +643,19 @@ impl<'c> Relay<'c> {
     /// Gives a message to a rank of this node.
     fn put(&mut self, node: usize, line: u32, taken: Taken, message: &[u8]) -> Result<()> {
         let Some(part) = self.part(node, line) else { return Ok(()) };
-        let Err(error) = part.put(taken, message) else { return Ok(()) };
+        let put = part.put(taken, message.len(), |to| {
+            to.copy_from_slice(message);
+            Ok(())
+        });
+        self.after_put(node, line, put)
+    }
+
+    /// Does what there is to do if a message could not be given to a rank of this node.
+    fn after_put(&mut self, node: usize, line: u32, put: Result<()>) -> Result<()> {
+        let error = match put {
+            Err(Error::World(error)) => error,
+            other => return other,
+        };
         match error.kind() {
             // The receiver is gone, or asks for something else, which the other node is being told.
             ErrorKind::Disconnected { .. }

@@ -142,7 +142,7 @@ fn node(kind: &str) -> Result<()> {
             }
             // A node can end although nobody has received these messages.
             for len in [1, 1 << 20] {
-                engine.send((engine.node() + 1) % engine.nodes(), 1, vec![1; len])?;
+                engine.send((engine.node() + 1) % engine.nodes(), 1, Box::new(vec![1; len]))?;
             }
         }
         "lengths" => {

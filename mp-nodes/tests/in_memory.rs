@@ -37,13 +37,13 @@ fn messages_arrive_whole_and_in_order() {
 #[test]
 fn what_no_node_can_do_is_an_error_with_the_facts() {
     let mut one = InMemory::connect(1).remove(0);
-    assert!(matches!(one.send(1, 0, vec![]), Err(Error::NoSuchNode { node: 1, nodes: 1 })));
+    assert!(matches!(one.send(1, 0, Box::new([])), Err(Error::NoSuchNode { node: 1, nodes: 1 })));
     let tag = MAX_TAG + 1;
     assert!(
-        matches!(one.send(0, tag, vec![]), Err(Error::BadTag { tag: named, highest: MAX_TAG }) if named == tag)
+        matches!(one.send(0, tag, Box::new([])), Err(Error::BadTag { tag: named, highest: MAX_TAG }) if named == tag)
     );
     assert!(matches!(one.receive_into(&mut []), Err(Error::NothingArrived)));
-    one.send(0, MAX_TAG, vec![7; 3]).unwrap();
+    one.send(0, MAX_TAG, Box::new([7; 3])).unwrap();
     assert!(matches!(one.receive_into(&mut [0; 3]), Err(Error::NothingArrived)), "not probed");
     assert!(one.probe().unwrap().is_some());
     let wrong = one.receive_into(&mut [0; 4]);
@@ -53,7 +53,7 @@ fn what_no_node_can_do_is_an_error_with_the_facts() {
     one.receive_into(&mut bytes).unwrap();
     assert_eq!((bytes, one.probe().unwrap()), ([7; 3], None));
     // A long message is pending until it is received.
-    one.send(0, 0, vec![1; 100_000]).unwrap();
+    one.send(0, 0, Box::new([1; 100_000])).unwrap();
     assert_eq!(one.progress().unwrap(), 1);
     assert!(one.probe().unwrap().is_some());
     one.receive_into(&mut vec![0; 100_000]).unwrap();
@@ -88,7 +88,7 @@ fn nodes_that_end_or_abort_are_noticed() {
             // The other one may have returned the same error and ended.
             let failed = connection.all_gather(&[]).unwrap_err();
             assert!(matches!(failed, Error::NodeLost { node: lost } if lost != node), "{failed:?}");
-            let failed = connection.send(2, 0, vec![]).unwrap_err();
+            let failed = connection.send(2, 0, Box::new([])).unwrap_err();
             assert!(matches!(failed, Error::NodeLost { node: 2 }), "{failed:?}");
             let failed = connection.probe().unwrap_err();
             assert!(matches!(failed, Error::NodeLost { node: lost } if lost != node), "{failed:?}");
@@ -98,7 +98,9 @@ fn nodes_that_end_or_abort_are_noticed() {
     assert_eq!(ran, [Some(0), Some(1), None]);
     run(2, |mut connection| {
         let failed = match connection.node() {
-            0 => connection.abort(7).and_then(|()| connection.send(0, 0, vec![])).unwrap_err(),
+            0 => {
+                connection.abort(7).and_then(|()| connection.send(0, 0, Box::new([]))).unwrap_err()
+            }
             _ => connection.all_gather(&[]).unwrap_err(),
         };
         assert!(matches!(failed, Error::Aborted { node: 0, status: 7 }), "{failed:?}");

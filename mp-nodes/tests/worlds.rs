@@ -5,7 +5,7 @@ mod support;
 use std::{sync::Barrier, thread};
 
 use mp_core::{Cause, Rank, Result as CoreResult};
-use mp_nodes::{Arrived, InMemory, Interconnect, Result};
+use mp_nodes::{Arrived, Bytes, InMemory, Interconnect, Result};
 use onchip::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
 use onchip::{Channel, Error, ErrorKind};
 
@@ -75,6 +75,52 @@ fn every_kind_of_message_arrives_in_order() {
                         let got = slice.receive()?;
                         let wanted = if round % 3 == 0 { 3 * LONGEST + round } else { len(round) };
                         assert_eq!(*got, vec![value(other, round); wanted]);
+                    }
+                }
+                Ok(())
+            }));
+        }
+    }
+}
+
+/// Long messages and short ones in one channel, as slices and as buffers, also to a receiver that leaves in the middle.
+#[test]
+fn long_messages_keep_their_order_among_short_ones() {
+    const LONGEST: usize = 40_000;
+    for nodes in [&[2][..], &[1, 1], &[1, 2, 1]] {
+        for (degree, received) in [(1, 60), (2, 60), (5, 60), (3, 17)] {
+            let len = |round: usize| [3, 8_191, 8_192, LONGEST][round % 4];
+            all_succeed(world(nodes, |rank| {
+                let channel = Channel::degree(degree).max_len(LONGEST);
+                let last = rank.size() - 1;
+                if rank.id() == last {
+                    let from = rank.receiver::<[u32]>("long", 0, channel)?;
+                    for round in 0..received {
+                        let wanted = vec![round as u32; len(round) + 100_000 * (round % 3 / 2)];
+                        assert!(*from.receive()? == wanted, "message {round} is another one");
+                    }
+                    return Ok(());
+                }
+                if rank.id() > 0 {
+                    return Ok(());
+                }
+                let mut to = rank.sender::<[u32]>("long", last, channel)?;
+                for round in 0..60 {
+                    let sent = match round % 3 {
+                        // A buffer may be longer than a slot.
+                        2 => {
+                            let elements = vec![round as u32; len(round) + 100_000];
+                            let sent = to.send_buffer(rank.buffer_from(&elements)?);
+                            sent.map_err(|failed| failed.error)
+                        }
+                        _ => to.send(&vec![round as u32; len(round)]),
+                    };
+                    match sent {
+                        Err(error) if received < 60 => {
+                            assert!(matches!(error.kind(), ErrorKind::Disconnected { .. }));
+                            return Ok(());
+                        }
+                        sent => sent?,
                     }
                 }
                 Ok(())
@@ -318,7 +364,7 @@ impl Interconnect for Failing {
         self.0.nodes()
     }
 
-    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
+    fn send(&mut self, to: usize, tag: u32, bytes: Bytes) -> Result<()> {
         let failed = || mp_nodes::Error::Engine { call: "MPI_Isend", text: "a test".to_owned() };
         self.1 = self.1.checked_sub(1).ok_or_else(failed)?;
         self.0.send(to, tag, bytes)

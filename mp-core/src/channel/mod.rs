@@ -60,6 +60,7 @@ pub(crate) use opened::Opened;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use outline::RingReport;
 pub(crate) use outline::{Outline, outline_of};
+pub(crate) use receiver::TakenBytes;
 pub use receiver::{Guard, Messages, Receiver};
 pub(crate) use ring::Received;
 pub(crate) use roll::{Roll, outline_of_callers};

@@ -749,16 +749,24 @@ impl<T: Plain> Receiver<[T]> {
     }
 }
 
+/// The bytes of a message of any type.
+#[derive(Debug)]
+pub(crate) enum TakenBytes {
+    /// They are in the slot, which is not written again before it is given back. They were published before it was taken.
+    InSlot(NonNull<[u8]>),
+    /// The message is a buffer that moves.
+    Moved(SharedBuffer<u8>),
+}
+
 /// Messages of any type as bytes, for a [`Bridge`](crate::bridge::Bridge). The channel's specification has the type.
 impl Receiver<[u8]> {
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Takes the next message of a channel between two ranks, and appends its bytes to `into`. The slot stays taken
-    /// until it is [given back](Self::give_back). Returns the slot, the number of elements, and whether the message is
-    /// a moved buffer.
-    pub(crate) fn take_bytes(&self, into: &mut Vec<u8>) -> Result<Option<(Received, u64, bool)>> {
+    /// Takes the next message of a channel between two ranks. The slot stays taken until it is [given
+    /// back](Self::give_back). Returns the slot, the number of elements, and the bytes.
+    pub(crate) fn take_bytes(&self) -> Result<Option<(Received, u64, TakenBytes)>> {
         let Some(At::Own(taken)) = self.take_now()? else { return Ok(None) };
         let spec = &self.opened.agreement.spec;
         let stated = if spec.slice { self.ring.len(taken.slot) } else { 1 };
@@ -767,19 +775,15 @@ impl Receiver<[u8]> {
                 return Err(self.wrong_length(stated));
             };
             let bytes = len.saturating_mul(spec.element_size as u64);
-            into.extend_from_slice(&self.berth()?.take::<u8>(key, bytes)?);
-            return Ok(Some((taken, len, true)));
+            let buffer = self.berth()?.take::<u8>(key, bytes)?;
+            return Ok(Some((taken, len, TakenBytes::Moved(buffer))));
         }
         if spec.slice && stated as usize > spec.max_len {
             return Err(self.wrong_length(stated));
         }
         let bytes = stated as usize * spec.element_size;
-        // SAFETY: the message was published before it was taken. A slot has room for `max_len` elements, or for one
-        // (`Geometry::of`), and is not written again before it is given back.
-        let message =
-            unsafe { NonNull::slice_from_raw_parts(self.ring.payload(taken.slot), bytes).as_ref() };
-        into.extend_from_slice(message);
-        Ok(Some((taken, stated.into(), false)))
+        let bytes = NonNull::slice_from_raw_parts(self.ring.payload(taken.slot), bytes);
+        Ok(Some((taken, stated.into(), TakenBytes::InSlot(bytes))))
     }
 
     /// Gives back a slot that [`take_bytes`](Self::take_bytes) has taken.

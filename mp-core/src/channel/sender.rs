@@ -789,33 +789,38 @@ impl Sender<[u8]> {
         self.ring.given_back()
     }
 
-    /// Sends `elements` elements with these bytes, as a moved buffer or through a slot. Returns false if no slot is
-    /// free.
-    pub(crate) fn try_send_bytes(
+    /// Sends `elements` elements of `len` bytes together, which `write` writes, as a moved buffer or through a slot. Sends
+    /// nothing if that fails. Returns false, without a call of `write`, if no slot is free.
+    pub(crate) fn try_send_bytes<E: From<Error>>(
         &mut self,
-        bytes: &[u8],
+        len: usize,
         elements: u64,
         moved: bool,
-    ) -> Result<bool> {
+        write: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<bool, E> {
         let ChannelSpec { element_size, slice, max_len, .. } = self.opened.agreement.spec;
-        let fits = elements.checked_mul(element_size as u64) == Some(bytes.len() as u64);
+        let fits = elements.checked_mul(element_size as u64) == Some(len as u64);
         let allowed =
             if slice { moved || elements <= max_len as u64 } else { elements == 1 && !moved };
         if !fits || !allowed {
-            return Err(self.too_long(elements as usize));
+            return Err(self.too_long(elements as usize).into());
         }
         let Some(claim) = self.claim_now(false)? else { return Ok(false) };
         if moved {
-            let buffer = SharedBuffer::<u8>::allocate(&self.opened.context, bytes.len())?;
-            let buffer = buffer.fill_with(|to| to.copy_from_slice(bytes));
+            let mut written = Ok(());
+            let buffer = SharedBuffer::<u8>::allocate(&self.opened.context, len)?;
+            let buffer = buffer.fill_with(|to| written = write(to));
+            written?;
             self.move_in(claim, buffer, elements);
         } else {
             // SAFETY: the slot belongs to this sender until it is published. It has room for that many elements, which
-            // was checked, and it does not overlap memory that the caller can borrow.
-            unsafe {
+            // was checked, and all memory of a segment is initialized. It does not overlap memory that the caller can
+            // borrow.
+            let slot = unsafe {
                 let payload = self.payload(claim, elements as usize);
-                copy_in(&mut self.copier, bytes, payload);
-            }
+                NonNull::slice_from_raw_parts(payload, len).as_mut()
+            };
+            write(slot)?;
             self.publish(claim);
         }
         Ok(true)

@@ -12,6 +12,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     ops::Range,
+    rc::Rc,
     sync::Arc,
 };
 
@@ -19,7 +20,8 @@ use super::{rounds::Told, watch::Shared};
 use crate::{
     ErrorKind,
     channel::{
-        Agreement, End, Opened, Received, Receiver, Sender, crossing_at, farewell_at, withdraw,
+        Agreement, End, Opened, Received, Receiver, Sender, TakenBytes, crossing_at, farewell_at,
+        withdraw,
     },
     context::{Context, Namespace},
     error::{Error, Result},
@@ -134,8 +136,9 @@ pub struct Part {
 
 #[derive(Debug)]
 enum Kind {
-    /// The receiving end: the sender is a rank of this node.
-    Out { from: Box<Receiver<[u8]>>, taken: VecDeque<Received> },
+    /// The receiving end: the sender is a rank of this node. `taken` has the slots that were not given back, each with
+    /// what says whether its bytes are still [lent](Lent). `owed` slots are to be given back.
+    Out { from: Rc<Receiver<[u8]>>, taken: VecDeque<(Received, Rc<()>)>, owed: u64 },
     /// The sending end: the receiver is a rank of this node.
     In { to: Box<Sender<[u8]>>, given_back: u64 },
 }
@@ -149,6 +152,26 @@ pub struct Taken {
     pub moved: bool,
 }
 
+/// The bytes of a message that a bridge has taken. Its slot is not given back, and its end not closed, before this is
+/// dropped.
+#[derive(Debug)]
+pub struct Lent {
+    bytes: TakenBytes,
+    _slot: Rc<()>,
+    _end: Rc<Receiver<[u8]>>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        match &self.bytes {
+            // SAFETY: the message was published before its slot was taken, and the slot is not written before it is given
+            // back. `Part::give_back` does that only when this is gone, and until then `_end` keeps the slot in memory.
+            TakenBytes::InSlot(bytes) => unsafe { bytes.as_ref() },
+            TakenBytes::Moved(buffer) => buffer,
+        }
+    }
+}
+
 impl Part {
     fn open(context: &Context, agreement: Agreement) -> Result<Self> {
         let crossing = Crossing::of(&agreement).ok_or_else(|| only_pairs(&agreement))?;
@@ -157,7 +180,8 @@ impl Part {
         let opened = Opened::open(Arc::new(context.as_rank(rank)), agreement, end)?;
         let kind = match end {
             End::Receiver => {
-                Kind::Out { from: Box::new(Receiver::new(opened)), taken: VecDeque::new() }
+                let from = Rc::new(Receiver::new(opened));
+                Kind::Out { from, taken: VecDeque::new(), owed: 0 }
             }
             End::Sender => Kind::In { to: Box::new(Sender::new(opened)), given_back: 0 },
         };
@@ -176,18 +200,21 @@ impl Part {
         &self.crossing
     }
 
-    /// Takes the next message that a rank of this node has sent, and appends its bytes to `into`. Its slot stays taken
-    /// until it is [given back](Self::give_back).
+    /// Takes the next message that a rank of this node has sent. Its slot stays taken until it is [given
+    /// back](Self::give_back).
     ///
     /// # Errors
     /// [`Disconnected`](ErrorKind::Disconnected) or [`PeerLost`](ErrorKind::PeerLost) when the sender is gone and
     /// everything was taken; [`Mismatch`](ErrorKind::Mismatch); [`Segment`](ErrorKind::Segment).
-    pub fn take(&mut self, into: &mut Vec<u8>) -> Result<Option<Taken>> {
-        let Kind::Out { from, taken } = &mut self.kind else { return Ok(None) };
-        match from.take_bytes(into) {
-            Ok(Some((slot, elements, moved))) => {
-                taken.push_back(slot);
-                Ok(Some(Taken { elements, moved }))
+    pub fn take(&mut self) -> Result<Option<(Taken, Lent)>> {
+        let Kind::Out { from, taken, .. } = &mut self.kind else { return Ok(None) };
+        match from.take_bytes() {
+            Ok(Some((slot, elements, bytes))) => {
+                let moved = matches!(bytes, TakenBytes::Moved(_));
+                let is_lent = Rc::new(());
+                taken.push_back((slot, Rc::clone(&is_lent)));
+                let lent = Lent { bytes, _slot: is_lent, _end: Rc::clone(from) };
+                Ok(Some((Taken { elements, moved }, lent)))
             }
             Ok(None) => Ok(None),
             // All slots are taken or were given up, so nothing is in the channel behind these messages.
@@ -201,27 +228,39 @@ impl Part {
         }
     }
 
-    /// Gives back the slots of the oldest messages that were taken.
+    /// Gives back the slots of so many more messages, the oldest ones that were taken, when their bytes are no longer
+    /// lent.
     pub fn give_back(&mut self, messages: u64) {
-        let Kind::Out { from, taken } = &mut self.kind else { return };
-        for slot in taken.drain(..(messages as usize).min(taken.len())) {
+        let Kind::Out { from, taken, owed } = &mut self.kind else { return };
+        *owed += messages;
+        while *owed > 0
+            && taken.front().is_some_and(|(_, is_lent)| Rc::strong_count(is_lent) == 1)
+            && let Some((slot, _)) = taken.pop_front()
+        {
             from.give_back(slot);
+            *owed -= 1;
         }
     }
 
-    /// Sends a message to the receiver on this node.
+    /// Sends a message of `len` bytes, which `write` writes, to the receiver on this node. Sends nothing if that fails.
     ///
     /// # Errors
     /// Those of [`Sender::try_send`]; [`TooLong`](ErrorKind::TooLong) also if the message does not fit the channel's
-    /// type, and [`Full`](ErrorKind::Full) if more come than its degree allows.
-    pub fn put(&mut self, Taken { elements, moved }: Taken, bytes: &[u8]) -> Result<()> {
+    /// type, and [`Full`](ErrorKind::Full) if more come than its degree allows. All of these come before `write` is
+    /// called.
+    pub fn put<E: From<Error>>(
+        &mut self,
+        Taken { elements, moved }: Taken,
+        len: usize,
+        write: impl FnOnce(&mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         let degree = self.crossing.carries.degree;
         let Kind::In { to, .. } = &mut self.kind else { return Ok(()) };
-        match to.try_send_bytes(bytes, elements, moved)? {
+        match to.try_send_bytes(len, elements, moved, write)? {
             true => Ok(()),
             false => {
                 let channel = self.crossing.name.as_str().into();
-                Err(ErrorKind::Full { channel, degree }.into())
+                Err(Error::from(ErrorKind::Full { channel, degree }).into())
             }
         }
     }

@@ -52,7 +52,7 @@ mod watch;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
 
-pub use bridge::{Bridge, Carries, Crossing, Left, Part, Taken, Withdrawal};
+pub use bridge::{Bridge, Carries, Crossing, Left, Lent, Part, Taken, Withdrawal};
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 pub use family::Family;

@@ -22,7 +22,7 @@ use self::functions::{
 };
 use crate::{
     error::{Error, Result},
-    interconnect::{Arrived, Interconnect, check, check_lengths},
+    interconnect::{Arrived, Bytes, Interconnect, check, check_lengths},
 };
 
 /// The variable that names the MPI library.
@@ -54,7 +54,7 @@ pub struct Engine {
     node: usize,
     nodes: usize,
     /// The requests of sends that have not ended, with their bytes.
-    sends: Vec<(Handle, Vec<u8>)>,
+    sends: Vec<(Handle, Bytes)>,
     /// The number of messages that were sent to each node.
     sent: Vec<u64>,
     /// The number of messages that were received.
@@ -214,10 +214,11 @@ impl Interconnect for Engine {
         self.nodes
     }
 
-    fn send(&mut self, to: usize, tag: u32, bytes: Vec<u8>) -> Result<()> {
+    fn send(&mut self, to: usize, tag: u32, bytes: Bytes) -> Result<()> {
         check(to, self.nodes, tag)?;
         let (mpi, comm, mut request) = (self.mpi, self.comm, 0);
-        let (first, len) = (bytes.as_ptr().cast(), bytes.len() as Count);
+        let message: &[u8] = (*bytes).as_ref();
+        let (first, len) = (message.as_ptr().cast(), message.len() as Count);
         let begun = self.call("MPI_Isend_c", || {
             // SAFETY: the bytes are kept, at this address, until the request has ended.
             unsafe {

@@ -50,7 +50,7 @@ pub fn storm(connection: &mut dyn Interconnect, seed: u64) -> Result<()> {
     while sent < MESSAGES || pending > 0 || expected.iter().any(|left| !left.is_empty()) {
         if sent < MESSAGES {
             let (to, tag, bytes) = message(&mut random, nodes);
-            connection.send(to, tag, bytes)?;
+            connection.send(to, tag, Box::new(bytes))?;
             sent += 1;
         }
         pending = connection.progress()?;
