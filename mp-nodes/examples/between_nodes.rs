@@ -4,7 +4,11 @@
 //! ```sh
 //! cargo build --release -p mp-nodes --example between_nodes
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes
+//! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes all-reduce
 //! ```
+//!
+//! The second command measures all-reduces over two ranks of each node. `IMB-MPI1 Allreduce` by `mpiexec -n 4` has those of
+//! the library.
 
 use std::{
     process::ExitCode,
@@ -13,14 +17,25 @@ use std::{
 };
 
 use mp_nodes::{Engine, Interconnect, Result};
-use onchip::{Channel, Rank};
+use onchip::{Channel, Communicator, Rank, reduce::Max};
 
 /// Lengths in bytes, each with the number of messages to and fro.
 const LENGTHS: [(usize, u32); 4] =
     [(8, 20_000), (1 << 10, 20_000), (64 << 10, 2_000), (1 << 20, 200)];
 
+/// Lengths of vectors in bytes, each with the number of all-reduces.
+const VECTORS: [(usize, u32); 4] = [(8, 5_000), (64 << 10, 1_000), (1 << 20, 100), (8 << 20, 20)];
+
 fn main() -> ExitCode {
-    match measure() {
+    let measured = match std::env::args().nth(1).as_deref() {
+        None => measure_messages(),
+        Some("all-reduce") => measure_all_reduces(),
+        Some(other) => {
+            eprintln!("there is no measurement {other}: give all-reduce, or nothing");
+            return ExitCode::FAILURE;
+        }
+    };
+    match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -29,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure() -> Result<()> {
+fn measure_messages() -> Result<()> {
     let mut engine = Engine::start()?;
     let (node, nodes) = (engine.node(), engine.nodes());
     if nodes != 2 {
@@ -67,6 +82,50 @@ fn measure() -> Result<()> {
                     );
                 }
             }
+            Err(cause) => eprintln!("{cause}"),
+        }
+    }
+    Ok(())
+}
+
+/// Measures all-reduces over two ranks of each node, and within one node, as far as there are any others.
+fn measure_all_reduces() -> Result<()> {
+    let engine = Engine::start()?;
+    let node = engine.node();
+    if node == 0 {
+        println!("{} nodes of 2 ranks, {}", engine.nodes(), engine.version());
+    }
+    let ran = mp_nodes::run(engine, 2, |rank| {
+        let all = Communicator::world(rank);
+        let node = all.split(Some(rank.node() as u64), 0)?;
+        let node = node.ok_or_else(|| onchip::Error::other("every rank names a color"))?;
+        let mut times = Vec::new();
+        for (len, count) in VECTORS {
+            let mut vector = vec![1.0f32; len / size_of::<f32>()];
+            let mut measured = [Duration::ZERO; 2];
+            for (comm, measured) in [&node, &all].into_iter().zip(&mut measured) {
+                comm.all_reduce(&mut vector, Max)?;
+                let started = Instant::now();
+                for _ in 0..count {
+                    comm.all_reduce(&mut vector, Max)?;
+                }
+                *measured = started.elapsed() / count;
+                all.barrier()?;
+            }
+            times.push((len, measured));
+        }
+        Ok(times)
+    })?;
+    for (rank, ran) in ran.into_iter().enumerate() {
+        match ran {
+            Ok(times) if node == 0 && rank == 0 => {
+                for (len, [within, between]) in times {
+                    println!(
+                        "{len:>8} bytes: {within:>10.2?} on a node, {between:>10.2?} over all nodes"
+                    );
+                }
+            }
+            Ok(_) => {}
             Err(cause) => eprintln!("{cause}"),
         }
     }
