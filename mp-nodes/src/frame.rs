@@ -104,7 +104,9 @@ impl<'a> Iterator for Frames<'a> {
             return Some(None);
         };
         let len = match frame {
-            Frame::Message { bytes, .. } | Frame::Ended { bytes, .. } => usize::try_from(bytes).unwrap_or(usize::MAX),
+            Frame::Message { bytes, .. } | Frame::Ended { bytes, .. } => {
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }
             _ => 0,
         };
         let Some((message, bytes)) = self.bytes.split_at_checked(len) else { return Some(None) };

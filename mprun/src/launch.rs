@@ -530,7 +530,9 @@ impl Run<'_> {
             .ranks
             .here()
             .filter(|&rank| {
-                rank < self.began && !self.ranks.entered(rank) && self.ranks.ending(rank) == Some(Ending::Exited(0))
+                rank < self.began
+                    && !self.ranks.entered(rank)
+                    && self.ranks.ending(rank) == Some(Ending::Exited(0))
             })
             .collect();
         if !strangers.is_empty() {

@@ -290,7 +290,11 @@ impl Processes {
 
     /// Returns whether a rank ever entered the world. Those of other nodes are taken to have.
     pub(crate) fn entered(&self, rank: usize) -> bool {
-        self.is_elsewhere(rank) || self.context.rank(rank as u32).is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
+        self.is_elsewhere(rank)
+            || self
+                .context
+                .rank(rank as u32)
+                .is_ok_and(|control| control.pid.load(Ordering::Relaxed) != 0)
     }
 
     /// See [`Launched::failing`](super::Launched::failing).

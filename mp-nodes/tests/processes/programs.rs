@@ -198,7 +198,8 @@ fn killed(who: usize) -> Result<()> {
             match from.receive() {
                 Ok(word) => assert_eq!(*word, 7),
                 Err(error) => {
-                    let lost = matches!(error.kind(), ErrorKind::PeerLost { rank, .. } if *rank == who);
+                    let lost =
+                        matches!(error.kind(), ErrorKind::PeerLost { rank, .. } if *rank == who);
                     assert!(lost, "{error}");
                     return Ok(());
                 }
