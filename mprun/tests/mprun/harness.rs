@@ -94,7 +94,12 @@ pub fn mprun(args: &[&str]) -> Run {
 
 /// Starts `mprun` with these arguments and environment variables.
 pub fn mprun_with(variables: &[(&str, &str)], args: &[&str]) -> Run {
-    let mut command = command(env!("CARGO_BIN_EXE_mprun"), args);
+    start_with(variables, env!("CARGO_BIN_EXE_mprun"), args)
+}
+
+/// Starts a program with these arguments and environment variables.
+pub fn start_with(variables: &[(&str, &str)], program: &str, args: &[&str]) -> Run {
+    let mut command = command(program, args);
     command.envs(variables.iter().copied());
     spawn(command, Stdio::null())
 }

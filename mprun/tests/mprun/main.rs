@@ -10,6 +10,7 @@ mod hanging;
 mod harness;
 mod joining;
 mod launching;
+mod nodes;
 mod programs;
 mod tracing;
 mod watching;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         joining::tests(),
         watching::tests(),
         hanging::tests(),
+        nodes::tests(),
         tracing::tests(),
         calibrating::tests(),
     ];

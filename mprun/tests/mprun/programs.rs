@@ -21,6 +21,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "muted" => muted(),
         "sum" => sum(&args[0]),
         "exactly" => exactly(&args[0], number(1)),
+        "tagged" => tagged(),
         "given" => given(&args[0]),
         "rounds" => rounds(&args[0]),
         "early" => early(),
@@ -132,6 +133,38 @@ fn sum(kind: &str) -> onchip::Result<()> {
     })?;
     if onchip::caller() {
         println!("{results:?}");
+    }
+    Ok(())
+}
+
+/// Sends messages with tags from every rank to every other one, and receives those of one round in any order.
+fn tagged() -> onchip::Result<()> {
+    let word = |from: usize, to: usize, round: usize| (1000 * round + 10 * from + to) as u64;
+    world().run(|rank| {
+        let (all, me, size) = (Communicator::world(rank), rank.id(), rank.size());
+        for round in 0..20 {
+            let tag = round as u32;
+            let others = (0..size).filter(|&other| other != me);
+            let sent: Vec<_> = others
+                .clone()
+                .map(|to| all.nonblocking_send(vec![word(me, to, round); 100 * round], to, tag))
+                .collect();
+            let mut missing: Vec<usize> = others.collect();
+            while !missing.is_empty() {
+                let (words, status) = all.receive_vec::<u64>(onchip::ANY_SOURCE, tag)?;
+                let from = status.source;
+                assert_eq!(words, vec![word(from, me, round); 100 * round]);
+                assert!(missing.contains(&from));
+                missing.retain(|&other| other != from);
+            }
+            for request in sent {
+                request.wait()?;
+            }
+        }
+        Ok(())
+    })?;
+    if onchip::caller() {
+        println!("all messages were right");
     }
     Ok(())
 }
