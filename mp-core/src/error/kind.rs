@@ -88,8 +88,8 @@ pub enum ErrorKind {
     },
     /// The call would need the memory of a rank that runs on another node.
     #[error(
-        "rank {rank} is on another node, and {what} work only among the ranks of one node; channels between two ranks, \
-         of degree 1 or more, reach it"
+        "rank {rank} is on another node, and {what} work only among the ranks of one node; use channels between two \
+         ranks, of degree 1 or more, tagged messages, or the blocking collective operations of a communicator"
     )]
     OnAnotherNode {
         /// The rank.

@@ -78,7 +78,7 @@ impl Opened {
         }
         context.check_here(
             members.world.iter().copied(),
-            "message passing buffers, critical sections, and collective operations other than the blocking methods of communicators",
+            "message passing buffers, and what is made of them,",
         )?;
         let geometry = geometry(members.world.len(), near);
         let ours = Wanted { lines, near, members: members.world.clone() };

@@ -1,25 +1,25 @@
 //! An all-reduce: the largest of the numbers of all ranks, which all of them get.
 
-use std::cell::RefCell;
-
-use onchip::Rank;
-use onchip::reduce::{Max, Reductions, Settings};
+use onchip::reduce::{Max, Settings};
+use onchip::{Communicator, Rank};
 
 /// One rank's part in the reduction.
-pub(super) struct Largest(RefCell<Reductions>);
+pub(super) struct Largest(Communicator);
 
 impl Largest {
     /// Opens it. All ranks of the world must do so.
     pub(super) fn open(rank: &Rank) -> Result<Self, onchip::Error> {
         // For one number at a time, little room is enough.
         let settings = Settings { chunk_lines: Some(1), slots: Some(2), ..Settings::default() };
-        Ok(Self(Reductions::open(rank, "largest", settings)?.into()))
+        let all = Communicator::world(rank);
+        all.set_collectives(settings)?;
+        Ok(Self(all))
     }
 
     /// Returns the largest of all ranks' `mine`, none of which is negative or no number. All ranks must call it.
     pub(super) fn of(&self, mine: f64) -> Result<f64, onchip::Error> {
         let mut largest = [mine];
-        self.0.borrow_mut().all_reduce(&mut largest, Max)?;
+        self.0.all_reduce(&mut largest, Max)?;
         Ok(largest[0])
     }
 }
