@@ -269,10 +269,10 @@ impl<'c> Relay<'c> {
     /// Begins the next round of the ranks if all nodes have left this one. Returns whether they have.
     fn begin_next(&mut self) -> Result<bool> {
         let mut nodes = self.nodes.iter().enumerate();
+        let has_left = |node: &Node| node.left > self.rounds;
         let is_gone = |node| self.bridge.ranks_of(node).all(|rank| self.gone[rank as usize]);
-        // Without any rank there is no next round.
-        if !self.gone.contains(&false)
-            || !nodes.all(|(at, node)| node.left > self.rounds || is_gone(at))
+        if !self.nodes.iter().any(has_left)
+            || !nodes.all(|(at, node)| has_left(node) || is_gone(at))
         {
             return Ok(false);
         }
