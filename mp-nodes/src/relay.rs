@@ -224,8 +224,8 @@ impl<'c> Relay<'c> {
         Ok(self.hear()? || moved)
     }
 
-    /// Tells the other nodes of failures. This comes before a rank ends or its channels are closed, which is seen after the
-    /// failure that causes it.
+    /// Tells the other nodes of failures. This comes before the news that a rank has ended, is gone or has closed its
+    /// channels, which are seen after the failure that causes them.
     fn tell_failures(&mut self) -> Result<()> {
         if let Some(failed) = self.bridge.failed() {
             self.tell_all(&Frame::Failed(failed));
@@ -260,6 +260,7 @@ impl<'c> Relay<'c> {
                 continue;
             }
             self.gone[gone.rank as usize] = true;
+            self.tell_failures()?;
             self.tell_all(&Frame::Gone(gone));
             any = true;
         }
