@@ -230,8 +230,8 @@ impl<'c> Relay<'c> {
         Ok(self.hear()? || moved)
     }
 
-    /// Tells the other nodes of failures. This comes before a rank ends or its channels are closed, which is seen after the
-    /// failure that causes it.
+    /// Tells the other nodes of failures. This comes before the news that a rank has ended, is gone or has closed its
+    /// channels, which are seen after the failure that causes them.
     fn tell_failures(&mut self) -> Result<()> {
         if let Some(failed) = self.bridge.failed() {
             self.tell_all(&Frame::Failed(failed));
@@ -266,6 +266,7 @@ impl<'c> Relay<'c> {
                 continue;
             }
             self.gone[gone.rank as usize] = true;
+            self.tell_failures()?;
             self.tell_all(&Frame::Gone(gone));
             any = true;
         }
@@ -275,10 +276,10 @@ impl<'c> Relay<'c> {
     /// Begins the next round of the ranks if all nodes have left this one. Returns whether they have.
     fn begin_next(&mut self) -> Result<bool> {
         let mut nodes = self.nodes.iter().enumerate();
+        let has_left = |node: &Node| node.left > self.rounds;
         let is_gone = |node| self.bridge.ranks_of(node).all(|rank| self.gone[rank as usize]);
-        // Without any rank there is no next round.
-        if !self.gone.contains(&false)
-            || !nodes.all(|(at, node)| node.left > self.rounds || is_gone(at))
+        if !self.nodes.iter().any(has_left)
+            || !nodes.all(|(at, node)| has_left(node) || is_gone(at))
         {
             return Ok(false);
         }

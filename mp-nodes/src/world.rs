@@ -43,9 +43,9 @@ use crate::{error::Result, interconnect::Interconnect, nodes::Nodes};
 /// If a node is lost, its ranks are lost, and the others go on, if the interconnect can.
 ///
 /// # Errors
-/// Those of the interconnect; [`NoRanks`](Error::NoRanks) and [`OtherVersion`](Error::OtherVersion), at all nodes;
-/// [`World`](Error::World) if this node's part of the world can't be made. The ranks of all other nodes are then lost to
-/// the ranks of this one.
+/// Those of the interconnect; [`NoRanks`](crate::Error::NoRanks) and [`OtherVersion`](crate::Error::OtherVersion), at all
+/// nodes; [`World`](crate::Error::World) if this node's part of the world can't be made. The ranks of all other nodes are
+/// then lost to the ranks of this one.
 pub fn run<T: Send>(
     connection: Box<dyn Interconnect>,
     ranks: usize,

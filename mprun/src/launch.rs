@@ -163,6 +163,9 @@ pub fn run(args: &Args) -> ExitCode {
     if watched.is_err() {
         run.ranks.signal(Signal::SIGKILL as i32);
     }
+    // Then this node has heard all that other nodes say of their ranks. If it has failed itself, its end ends the others.
+    let between = between.filter(|_| watched.is_ok());
+    let served = between.as_ref().map(Between::finish);
     // From here on a signal ends this process, even in the middle of a write that blocks.
     let _ = run.signals.give_back();
     // The message of `mprun` about the end comes after the output of the ranks, if a reader takes that output.
@@ -181,9 +184,7 @@ pub fn run(args: &Args) -> ExitCode {
     };
     let Run { ranks, output, .. } = run;
     drop(ranks);
-    // If this node has failed itself, its end ends the others.
-    let between = between.filter(|_| watched.is_ok());
-    if let Some(Err(failed)) = between.as_ref().map(Between::finish) {
+    if let Some(Err(failed)) = served {
         output.say(&failed.to_string());
         status = status.max(OWN_FAILURE);
     }

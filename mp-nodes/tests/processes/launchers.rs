@@ -6,6 +6,7 @@ use std::{
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
+    time::Duration,
 };
 
 use mp_nodes::{InMemory, Nodes};
@@ -13,6 +14,8 @@ use onchip::{
     RankFailure, World,
     launch::{Ending, RanksOutput, Stream},
 };
+
+const SIGKILL: i32 = 9;
 
 /// What became of a world.
 #[derive(Debug)]
@@ -28,17 +31,32 @@ pub struct Ran {
     pub mark: String,
 }
 
+/// What happens to a world from outside.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Harm {
+    None,
+    /// This node is lost before its ranks have started.
+    Lost(usize),
+    /// This rank is killed after some time.
+    Killed(usize, Duration),
+}
+
 /// Runs one of this crate's programs as the ranks of nodes with these numbers of ranks.
 pub fn run(nodes: &[usize], program: &[&str]) -> Ran {
-    run_nodes(nodes, None, program)
+    run_nodes(nodes, Harm::None, program)
 }
 
 /// Does the same, except that a node is lost before its ranks have started.
 pub fn run_beside_a_lost_node(nodes: &[usize], lost: usize, program: &[&str]) -> Ran {
-    run_nodes(nodes, Some(lost), program)
+    run_nodes(nodes, Harm::Lost(lost), program)
 }
 
-fn run_nodes(nodes: &[usize], lost: Option<usize>, program: &[&str]) -> Ran {
+/// Does the same, except that a rank is killed after some time.
+pub fn run_and_kill(nodes: &[usize], rank: usize, after: Duration, program: &[&str]) -> Ran {
+    run_nodes(nodes, Harm::Killed(rank, after), program)
+}
+
+fn run_nodes(nodes: &[usize], harm: Harm, program: &[&str]) -> Ran {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mark = format!("mark-{}-{count}", std::process::id());
@@ -58,7 +76,7 @@ fn run_nodes(nodes: &[usize], lost: Option<usize>, program: &[&str]) -> Ran {
             scope.spawn(move || {
                 let mut nodes = Nodes::join(Box::new(connection), ranks).unwrap();
                 assert_eq!(nodes.node(), node);
-                match lost == Some(node) {
+                match harm == Harm::Lost(node) {
                     true => {
                         nodes.are_ready(true).unwrap();
                         Ran {
@@ -70,7 +88,7 @@ fn run_nodes(nodes: &[usize], lost: Option<usize>, program: &[&str]) -> Ran {
                             mark: String::new(),
                         }
                     }
-                    false => launch(nodes, args),
+                    false => launch(nodes, harm, args),
                 }
             })
         });
@@ -87,7 +105,7 @@ fn run_nodes(nodes: &[usize], lost: Option<usize>, program: &[&str]) -> Ran {
 }
 
 /// Runs the ranks of one node.
-fn launch(mut nodes: Nodes, args: &[&str]) -> Ran {
+fn launch(mut nodes: Nodes, harm: Harm, args: &[&str]) -> Ran {
     let this = std::env::current_exe().unwrap();
     let world = World::processes(nodes.ranks()).args(args);
     let mut ranks = world.launch_node(nodes.first(), nodes.node(), this, true).unwrap();
@@ -97,6 +115,12 @@ fn launch(mut nodes: Nodes, args: &[&str]) -> Ran {
     thread::scope(|scope| {
         let [out, err] = [out, err].map(|stream| scope.spawn(move || text(stream)));
         let watch = scope.spawn(move || {
+            if let Harm::Killed(rank, after) = harm
+                && ranks.here().contains(&rank)
+            {
+                thread::sleep(after);
+                ranks.signal_rank(rank, SIGKILL);
+            }
             while ranks.any_running() {
                 ranks.step(&[], None).unwrap();
             }

@@ -7,12 +7,12 @@ mod watchdog;
 mod launchers;
 mod programs;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use libtest_mimic::{Arguments, Trial};
 use onchip::launch::Ending;
 
-use launchers::{Ran, left_behind, run, run_beside_a_lost_node};
+use launchers::{Ran, left_behind, run, run_and_kill, run_beside_a_lost_node};
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         trial("a_rank_that_is_killed_is_lost_to_all_nodes", a_rank_that_is_killed_is_lost),
         trial("all_nodes_know_who_failed_first", all_nodes_know_who_failed_first),
         trial("a_lost_node_is_lost_with_its_ranks", a_lost_node_is_lost_with_its_ranks),
+        trial("a_rank_may_be_killed_at_any_moment", a_rank_may_be_killed_at_any_moment),
         trial("no_further_ranks_are_started", no_further_ranks_are_started),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -171,6 +172,21 @@ fn a_lost_node_is_lost_with_its_ranks() {
     }
     assert!(ran.err.contains("rank 2 vanished"), "{ran:?}");
     assert_eq!(left_behind(&ran.mark), Vec::<i32>::new());
+}
+
+/// The others end by themselves, whether the rank dies before, in or between rounds.
+fn a_rank_may_be_killed_at_any_moment() {
+    for round in 0..24 {
+        let nodes = [&[1, 2][..], &[2, 1], &[1, 1, 1]][round % 3];
+        let (who, after) = (round / 3 % 3, Duration::from_micros(977 * (20 + 7 * round as u64)));
+        let ran = run_and_kill(nodes, who, after, &["churn"]);
+        for (rank, ending) in ran.endings.iter().enumerate() {
+            let expected = if rank == who { Ending::Killed(9) } else { Ending::Exited(1) };
+            assert_eq!(*ending, Some(expected), "rank {rank} of {nodes:?}: {}", ran.err);
+        }
+        assert!(ran.first_failed.iter().all(|first| *first == Some(who)), "{ran:?}");
+        assert_eq!(left_behind(&ran.mark), Vec::<i32>::new());
+    }
 }
 
 fn no_further_ranks_are_started() {

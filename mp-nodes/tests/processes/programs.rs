@@ -19,6 +19,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "killed" => killed(args[0].parse().unwrap()),
         "fails" => fails(&args[0], args[1].parse().unwrap()),
         "further" => further(),
+        "churn" => churn(),
         _ => panic!("no program {name:?}"),
     };
     match result {
@@ -97,7 +98,8 @@ fn whereabouts() -> Result<()> {
 }
 
 fn long() -> Result<()> {
-    let numbers = |rank: usize| (0..300_000u64).map(|at| at * 7 ^ rank as u64).collect::<Vec<_>>();
+    let numbers =
+        |rank: usize| (0..300_000u64).map(|at| (at * 7) ^ rank as u64).collect::<Vec<_>>();
     for _ in 0..3 {
         let results = world().run(|rank| Ok(numbers(rank.id())))?;
         for (rank, result) in results.iter().enumerate() {
@@ -223,6 +225,14 @@ fn fails(how: &str, who: usize) -> Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Runs one world after another, until one fails.
+fn churn() -> Result<()> {
+    let mut seed = 1;
+    loop {
+        seed = world().run(|rank| exchange(rank, seed))?.into_iter().fold(0, |all, one| all ^ one);
+    }
 }
 
 fn further() -> Result<()> {
