@@ -236,7 +236,9 @@ impl<'c> Relay<'c> {
         if let Some(failed) = self.bridge.failed() {
             self.tell_all(&Frame::Failed(failed));
         }
-        if let Some(rank) = self.bridge.failing()? {
+        // What this node tells after it has left a round belongs to the next one.
+        let has_left = self.nodes[self.connection.node()].left > self.rounds;
+        if !has_left && let Some(rank) = self.bridge.failing()? {
             self.tell_all(&Frame::Failing { rank });
         }
         Ok(())

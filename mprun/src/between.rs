@@ -47,6 +47,8 @@ pub struct Between {
 pub enum Failed {
     /// What connects the nodes has failed.
     Nodes(mp_nodes::Error),
+    /// This mprun is alone, and this variable says of how many it is one.
+    Alone(&'static str, usize),
     /// Another node has not started its ranks.
     NotReady(usize),
     /// The thread has panicked or could not be started.
@@ -57,6 +59,12 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nodes(error) => error.fmt(f),
+            Self::Alone(variable, processes) => write!(
+                f,
+                "this mprun has found no other one, although {variable} says that it is one of {processes}: the MPI \
+                 library is not that of the mpiexec or srun that has started it. Set ONCHIP_MPI to the file libmpi_abi.so \
+                 of that one"
+            ),
             Self::NotReady(node) => write!(
                 f,
                 "node {node} could not start its ranks, and has said why: the ranks of this node were ended"
@@ -112,7 +120,15 @@ impl Between {
         let thread = thread.map_err(Failed::Thread)?;
         let between = Self { bridge, ready, served, end, thread };
         match joined.recv() {
-            Ok(place) => Ok((between, place?)),
+            Ok(place) => {
+                let place = place?;
+                let started =
+                    COUNTS.into_iter().find_map(count_of).filter(|_| place.first.len() == 2);
+                let Some((variable, processes)) = started else { return Ok((between, place)) };
+                between.give_up();
+                between.end()?;
+                Err(Failed::Alone(variable, processes))
+            }
             Err(_) => Err(between.panicked()),
         }
     }
@@ -151,6 +167,15 @@ impl Between {
         let _ = self.thread.join();
         panicked()
     }
+}
+
+/// The variables in which MPICH's `mpiexec`, Open MPI's and Slurm's `srun` say how many processes they start.
+const COUNTS: [&str; 3] = ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
+
+/// Returns the variable and its number, if it is more than one.
+fn count_of(variable: &'static str) -> Option<(&'static str, usize)> {
+    let count = std::env::var(variable).ok()?.parse().ok()?;
+    (count > 1).then_some((variable, count))
 }
 
 fn panicked() -> Failed {

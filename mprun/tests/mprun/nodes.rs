@@ -264,6 +264,12 @@ fn one_node_needs_no_mpiexec() {
         assert_eq!(done.expect_code(0).out, expected);
         let done = mprun_with(&variables, &[&args[..], &["end", "kill", "1"]].concat()).done();
         done.expect_code(137).expect_err("mprun: rank 1 was killed by SIGKILL");
+        // What has started it, and is unknown to the library, says that there are others.
+        let others = [&variables[..], &[("OMPI_COMM_WORLD_SIZE", "2")]].concat();
+        let done = mprun_with(&others, &[&args[..], &["sum", "processes"]].concat()).done();
+        done.expect_code(125)
+            .expect_err("no other one, although OMPI_COMM_WORLD_SIZE says that it is one of 2")
+            .expect_err("Set ONCHIP_MPI to the file libmpi_abi.so of that one");
     }
 }
 
