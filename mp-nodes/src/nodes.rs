@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    os::unix::fs::MetadataExt,
     sync::Arc,
 };
 
@@ -20,8 +21,8 @@ pub struct Nodes {
     connection: Box<dyn Interconnect>,
     /// The first rank of each node, and at the end the number of all ranks.
     pub(crate) first: Arc<[u32]>,
-    /// How many nodes share the cores of this one, which is one of them.
-    sharers: usize,
+    /// How many threads work on this node, and how many on all nodes that have the same cores.
+    working: [usize; 2],
     /// Whether a node was lost.
     lost: bool,
 }
@@ -54,8 +55,11 @@ impl Nodes {
                 first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(words[0]);
             first.push(u32::try_from(next).unwrap_or(u32::MAX));
         }
-        let sharers = words.chunks_exact(3).filter(|words| words[2] == cores).count();
-        Ok(Self { connection, first: first.into(), sharers, lost: false })
+        // The relay works, too.
+        let working = |words: &[u64]| words[0] as usize + 1;
+        let sharers = words.chunks_exact(3).filter(|words| words[2] == cores);
+        let working = [ranks + 1, sharers.map(working).sum()];
+        Ok(Self { connection, first: first.into(), working, lost: false })
     }
 
     /// Returns the number of this node.
@@ -68,9 +72,10 @@ impl Nodes {
         Arc::clone(&self.first)
     }
 
-    /// Returns how many nodes share the cores of this one, which is one of them.
-    pub fn sharers(&self) -> usize {
-        self.sharers
+    /// Returns how many threads work on this node, and how many on all nodes that have the same cores, as nodes of one
+    /// machine may have.
+    pub fn working(&self) -> [usize; 2] {
+        self.working
     }
 
     /// Returns the number of all ranks.
@@ -132,7 +137,7 @@ fn check(words: &[u64], version: u64) -> Result<()> {
 }
 
 /// Changes when relays no longer understand those of an older version.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 
 /// Returns a number that differs between versions whose relays do not understand each other, and between kinds of ranks.
 fn version(kind: &str) -> u64 {
@@ -141,14 +146,21 @@ fn version(kind: &str) -> u64 {
     hash.finish()
 }
 
-/// Returns a number that is the same for nodes that run on the same cores of a machine. A node that does not know where it
-/// runs counts as alone.
+/// Returns a number that is the same for nodes that have the same cores of a machine, and the same limit on their use, if
+/// there is one. A node that does not know what it has counts as alone.
 fn cores(node: usize) -> u64 {
     let mut hash = DefaultHasher::new();
     let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    let cpus = Allowance::read().ok().and_then(|allowance| allowance.affinity);
-    match (machine, cpus) {
-        (Ok(machine), Some(cpus)) => (machine, cpus.to_string()).hash(&mut hash),
+    let allowance = Allowance::read().ok();
+    let group = || {
+        let names = std::fs::read_to_string("/proc/self/cgroup").ok();
+        // In a container, the names of all groups may look the same.
+        (names, std::fs::metadata("/sys/fs/cgroup").ok().map(|root| root.ino()))
+    };
+    match (machine, allowance.and_then(|of| Some((of.affinity?.to_string(), of.quota.is_some())))) {
+        (Ok(machine), Some((cpus, limited))) => {
+            (machine, cpus, limited.then(group)).hash(&mut hash)
+        }
         _ => node.hash(&mut hash),
     }
     hash.finish()

@@ -90,6 +90,8 @@ pub(crate) struct Relay<'c> {
     going: Vec<Gone>,
     /// Whether each rank of the world is gone, as far as this node knows.
     gone: Vec<bool>,
+    /// Those of other nodes that can't be buried yet, because messages to them are still being sent.
+    unburied: Vec<Gone>,
     /// How many rounds of the ranks are over here.
     rounds: u32,
     /// What arrives is received here.
@@ -112,6 +114,7 @@ impl<'c> Relay<'c> {
             ending: Vec::new(),
             going: Vec::new(),
             gone: vec![false; ranks],
+            unburied: Vec::new(),
             rounds: 0,
             arrived: Vec::new(),
             idle: Idle::default(),
@@ -145,7 +148,7 @@ impl<'c> Relay<'c> {
                 Err(Error::NodeLost { node }) => self.lose(node)?,
                 Err(error) => return Err(error),
             };
-            if !moved && !self.gone.contains(&false) {
+            if !moved && !self.gone.contains(&false) && self.unburied.is_empty() {
                 return Ok(());
             }
             let pending = self.pending()?;
@@ -186,6 +189,9 @@ impl<'c> Relay<'c> {
             return Ok(());
         }
         self.nodes[node].early.clear();
+        // What is sent to it may never be sent.
+        let ranks = self.bridge.ranks_of(node);
+        self.unburied.retain(|gone| !ranks.contains(&gone.rank));
         for rank in self.bridge.ranks_of(node) {
             self.close(rank, Left::Lost);
             self.gone[rank as usize] = true;
@@ -221,6 +227,11 @@ impl<'c> Relay<'c> {
             self.nodes[here].left = left;
             self.tell_all(&Frame::Left { rounds: left });
             moved = true;
+        }
+        for gone in std::mem::take(&mut self.unburied) {
+            if !self.bridge.bury(gone)? {
+                self.unburied.push(gone);
+            }
         }
         moved |= self.begin_next()?;
         for node in 0..self.nodes.len() {
@@ -386,6 +397,8 @@ impl<'c> Relay<'c> {
                         ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { .. } => {
                             Frame::Closed { line, left: Left::of(&error) }
                         }
+                        // There is no memory here to take over a buffer that moves.
+                        _ if lacks_memory(&error) => Frame::Closed { line, left: Left::Lost },
                         _ => return Err(error.into()),
                     };
                     self.tell_failures()?;
@@ -545,7 +558,9 @@ impl<'c> Relay<'c> {
                     let runs = self.bridge.runs(gone.rank)?;
                     self.close(gone.rank, if runs { Left::Lost } else { Left::Closed });
                     self.gone[gone.rank as usize] = true;
-                    self.bridge.bury(gone)?;
+                    if !self.bridge.bury(gone)? {
+                        self.unburied.push(gone);
+                    }
                 }
             }
             Frame::Failing { rank } => {

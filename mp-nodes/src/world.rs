@@ -53,7 +53,7 @@ pub fn run<T: Send>(
 ) -> Result<Vec<std::result::Result<T, Cause>>> {
     let mut nodes = Nodes::join_as("threads", connection, ranks)?;
     let (first, node) = (Arc::clone(&nodes.first), nodes.node());
-    let world = World::threads(nodes.ranks()).shared_by(nodes.sharers());
+    let world = World::threads(nodes.ranks()).among_working(nodes.working());
     let outcomes = world.run_node(first, node, code, |bridge| nodes.serve(bridge))?;
     nodes.end()?;
     Ok(outcomes)

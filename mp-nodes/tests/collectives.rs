@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::sync::Barrier;
+
 use mp_core::{Rank, Result};
 use onchip::collectives::{At, InPlace, packed};
 use onchip::communicator::Communicator;
@@ -345,17 +347,64 @@ fn calls_that_can_not_be_made_are_refused_and_leave_the_communicator_usable() {
     }));
 }
 
+/// Settings apply from the next call on, also to a rank that is ahead of the others. Those that force algorithms have no
+/// effect between nodes.
+#[test]
+fn settings_can_be_changed_between_calls() {
+    use onchip::collectives::Settings;
+    use onchip::reduce::{AllReduce, Order, Reduce, Scan};
+    for nodes in WORLDS {
+        all_succeed(world(nodes, |rank| {
+            let comm = Communicator::world(rank);
+            let (me, size) = (comm.rank(), comm.size());
+            let own = elements(3_000, |at| 0.1 * (1 + me * at % 17) as f64);
+            let all = |at: usize| (0..size).map(move |rank| 0.1 * (1 + rank * at % 17) as f64);
+            let sums = elements(3_000, |at| all(at).reduce(|a, b| a + b).unwrap());
+            let forced = Settings {
+                all_reduce: Some(AllReduce::Doubling),
+                reduce: Some(Reduce::Lines),
+                scan: Some(Scan::Doubling),
+                ..Settings::default()
+            };
+            let in_order = Settings { order: Order::Ranks, ..Settings::default() };
+            for round in 0..6 {
+                let mut prefix = own.clone();
+                let settings = if round % 2 == 0 { &in_order } else { &forced };
+                // One node refuses what is too long for a forced algorithm.
+                let spans = comm.size() > rank.ranks_here().len();
+                if round % 2 == 0 || spans {
+                    comm.set_collectives(settings.clone())?;
+                }
+                comm.scan(&mut prefix, Sum)?;
+                let mut sum = own.clone();
+                comm.all_reduce(&mut sum, Sum)?;
+                if round % 2 == 0 {
+                    assert!(sum == sums, "elements are not combined one after the other");
+                }
+                let mut sum = own.clone();
+                comm.reduce(&mut sum, Sum, round % size)?;
+                let error = comm.all_gather(&[me; 2], &mut [0; 1]).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
+            }
+            Ok(())
+        }));
+    }
+}
+
 /// The calls of all ranks end when one is lost, on its own node and on the others, with an error that names it.
 #[test]
 fn a_rank_that_is_lost_ends_the_calls_of_all_others() {
     for nodes in WORLDS.into_iter().filter(|nodes| nodes.len() > 1) {
         let ranks: usize = nodes.iter().sum();
         for lost in 0..ranks {
-            for call in 0..6 {
+            for call in 0..18 {
+                // In half of the runs, this is the first call.
+                let (call, is_first) = (call / 2, call % 2 == 0);
+                let survivors = Barrier::new(ranks - 1);
                 let outcomes = world(nodes, |rank| {
                     let comm = Communicator::world(rank);
                     // The rank may be lost while others are still in the call.
-                    let mut called = comm.barrier();
+                    let mut called = if is_first { Ok(()) } else { comm.barrier() };
                     if rank.id() == lost {
                         panic!("on purpose");
                     }
@@ -371,10 +420,15 @@ fn a_rank_that_is_lost_ends_the_calls_of_all_others() {
                             2 => comm.all_reduce(&mut vector, Sum),
                             3 => comm.all_gather(&vector[..7], &mut vec![0; 7 * size]),
                             4 => comm.all_to_all(&vec![1; 3 * size], &mut vec![0; 3 * size]),
-                            _ => comm.reduce(&mut vector, Sum, lost),
+                            5 => comm.reduce(&mut vector, Sum, lost),
+                            6 => comm.scan(&mut vector, Sum).and_then(|()| comm.barrier()),
+                            7 => comm.gather(&vector[..7], &mut vec![0; 7 * size], size - 1),
+                            _ => comm.scatter(&vec![1u64; 7 * size], &mut vector[..7], size - 1),
                         };
                     };
                     let again = comm.barrier().unwrap_err();
+                    // No call ends only because another rank has returned.
+                    survivors.wait();
                     Ok((ended.to_string(), again.to_string()))
                 });
                 for (rank, outcome) in outcomes.into_iter().enumerate() {

@@ -25,8 +25,8 @@ pub struct Place {
     pub node: usize,
     /// The first rank of each node, and at the end the number of all ranks.
     pub first: Arc<[u32]>,
-    /// How many nodes share the cores of this one, which is one of them.
-    pub sharers: usize,
+    /// How many threads work on this node, and how many on all nodes that have the same cores.
+    pub working: [usize; 2],
 }
 
 /// The other nodes, as the main thread knows them.
@@ -99,8 +99,8 @@ impl Between {
                     return Ok(());
                 }
             };
-            let (node, first, sharers) = (nodes.node(), nodes.first(), nodes.sharers());
-            let _ = joined_to.send(Ok(Place { node, first, sharers }));
+            let (node, first, working) = (nodes.node(), nodes.first(), nodes.working());
+            let _ = joined_to.send(Ok(Place { node, first, working }));
             let bridge: Option<Bridge> = bridge_of.recv().ok().flatten();
             let all = nodes.are_ready(bridge.is_some());
             let (are_ready, mut is_well) = (matches!(all, Ok(None)), all.is_ok());

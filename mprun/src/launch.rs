@@ -261,14 +261,15 @@ fn start(args: &Args, record: Option<&Record>) -> Result<Started, NotStarted> {
     if let Some(bytes) = args.segment_size {
         world = world.segment_size(bytes);
     }
-    let Some((between, Place { node, first, sharers })) = joined else {
+    let Some((between, Place { node, first, working })) = joined else {
         let mut ranks = world.launch(&command[0], args.tag_output)?;
         let output = Output::start(&mut ranks, args.tag_output, "mprun".to_owned());
         let output = output.map_err(Error::from)?;
         return Ok(Started { ranks, output, between: None });
     };
     let name = if first.len() > 2 { format!("mprun of node {node}") } else { "mprun".to_owned() };
-    let started = world.shared_by(sharers).launch_node(first, node, &command[0], args.tag_output);
+    let started =
+        world.among_working(working).launch_node(first, node, &command[0], args.tag_output);
     let started = started.and_then(|mut ranks| {
         let output = Output::start(&mut ranks, args.tag_output, name.clone())?;
         Ok((ranks, output))

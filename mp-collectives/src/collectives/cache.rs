@@ -6,7 +6,7 @@
 //! at the structure's type, the borrow of the slot, and a look at the flag that says whether calls are compared. Data
 //! for checks and events is prepared only when they are on.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,6 +40,9 @@ pub(super) struct Fronts {
     exchanges: Slot<Exchanges>,
     /// What takes the place of the others in a communicator whose ranks are on several nodes.
     nodes: Slot<Nodes>,
+    /// How often the settings were set. It is in the names of what `nodes` opens, because some ranks may have opened that
+    /// for a call that was refused.
+    generation: Cell<u32>,
     settings: RefCell<Settings>,
     board: Arc<Board>,
     /// The reason if this rank ended a call in the middle: a rank was lost, or a message of this rank could not be
@@ -87,6 +90,7 @@ impl Fronts {
                 barriers: RefCell::default(),
                 exchanges: RefCell::default(),
                 nodes: RefCell::default(),
+                generation: Cell::default(),
                 settings: Settings::of(communicator).into(),
             })
         })
@@ -103,7 +107,6 @@ impl Fronts {
         close(&self.broadcasts);
         close(&self.reductions);
         close(&self.exchanges);
-        close(&self.nodes);
     }
 
     pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
@@ -112,6 +115,7 @@ impl Fronts {
         take(&self.reductions)?.take();
         take(&self.exchanges)?.take();
         take(&self.nodes)?.take();
+        self.generation.set(self.generation.get() + 1);
         nonblocking::close(of)?;
         of.joint().set_check(settings.check);
         settings.clone().set(of);
@@ -332,27 +336,18 @@ pub(super) fn between(
     let nodes = match &mut *slot {
         Some(nodes) => nodes,
         empty => {
-            let joint = of.joint();
-            let (rank, ranks, settings) =
-                (joint.rank(), joint.world_ranks(), fronts.settings.borrow());
-            empty.insert(Nodes::open(
-                &rank,
-                ranks,
-                joint.name("nodes "),
-                &joint.title(),
-                &settings,
-            )?)
+            let (joint, settings) = (of.joint(), fronts.settings.borrow());
+            let (rank, ranks, title) = (joint.rank(), joint.world_ranks(), joint.title());
+            let name = joint.name(&format!("nodes {} ", fronts.generation.get()));
+            empty.insert(Nodes::new(&rank, ranks, name, &title, &settings)?)
         }
     };
-    nodes.check()?;
-    let Err(error) = call(nodes) else { return Ok(()) };
-    if let ErrorKind::BadCall { .. } = error.kind() {
-        // The call was refused before this rank did anything.
-        return Err(error);
-    }
-    let error = nodes.fail(error);
+    let called = nodes.call(call);
     drop(slot);
-    Err(failed(of, error))
+    called.map_err(|error| match error.kind() {
+        ErrorKind::BadCall { .. } => error,
+        _ => failed(of, error),
+    })
 }
 
 /// Converts the error of a failed call to an error of the communicator.

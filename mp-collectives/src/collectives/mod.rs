@@ -45,9 +45,11 @@
 //!
 //! # Several nodes
 //! In a communicator whose ranks are on [several nodes](mp_core::Rank::nodes), each node's ranks combine and spread in
-//! their memory, and one rank of each node exchanges the rest with those of the others. The [`Settings`] then apply to
-//! the ranks of each node among themselves, and calls are not [compared](Check). [`arrive`](Communicator::arrive) and
-//! nonblocking operations work on one node only ([`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode)).
+//! their memory, and one rank of each node exchanges the rest with those of the others. [`Settings`] that force an algorithm
+//! then have no effect, [`explain`](Communicator::explain) tells what the ranks would do on one node, and calls are not
+//! [compared](Check). A scan may wait until the node above has received, if it is four pieces of 64 KiB ahead.
+//! [`arrive`](Communicator::arrive), nonblocking operations, and the revoking and shrinking of communicators work on one
+//! node only ([`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode)).
 //!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was

@@ -8,6 +8,7 @@ impl Nodes {
     /// Sends the root's message to all ranks.
     pub(crate) fn broadcast<T: Plain>(&mut self, message: &mut [T], root: usize) -> Result<()> {
         let message: &mut [u8] = bytemuck::cast_slice_mut(message);
+        self.begin()?;
         let (from, place) = self.place(root);
         for piece in message.chunks_mut(PIECE) {
             if self.mine != from {

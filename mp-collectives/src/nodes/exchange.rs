@@ -27,6 +27,7 @@ impl Nodes {
             true => Some(self.layout(blocks, own.map(<[T]>::len), all)?),
             false => None,
         };
+        self.begin()?;
         let all: &mut [u8] = bytemuck::cast_slice_mut(all);
         let own: Cow<'_, [u8]> = match (own, &layout) {
             (Some(own), _) => bytemuck::cast_slice(own).into(),
@@ -65,6 +66,8 @@ impl Nodes {
                 }
             }
         }
+        // The call is over, so the next one can be made.
+        self.begun = false;
         Ok(fits?)
     }
 
@@ -91,6 +94,7 @@ impl Nodes {
                 packs.extend(pack((lengths, blocks.concat())));
             }
         }
+        self.begin()?;
         let pack = if self.mine == at {
             let packs = self.here.hand_up(packs, place)?;
             self.send_packs(&packs, root)?
@@ -144,6 +148,7 @@ impl Nodes {
         blocks: Blocks<'_>,
     ) -> Result<()> {
         let layout = self.layout(blocks, own.map(<[T]>::len), all)?;
+        self.begin()?;
         let all: &mut [u8] = bytemuck::cast_slice_mut(all);
         let own: Cow<'_, [u8]> = match own {
             Some(own) => bytemuck::cast_slice(own).into(),
@@ -189,6 +194,7 @@ impl Nodes {
             }
             None => self.rows(received, &incoming),
         };
+        self.begin()?;
         let (lengths, rows) = self.here.gather(&own)?;
         let mut to_ranks = (Vec::new(), Vec::new());
         if self.leads() {

@@ -37,8 +37,12 @@ impl Here {
         ranks: Vec<usize>,
         name: &str,
         title: &Arc<Title>,
-        settings: Settings,
+        of_all: &Settings,
     ) -> Self {
+        // A forced algorithm may not be possible on each node.
+        let Settings { tree, order, chunk_lines, buffers, slots, wait, .. } = of_all.clone();
+        let forced = Settings::default();
+        let settings = Settings { tree, order, chunk_lines, buffers, slots, wait, ..forced };
         let name = format!("{name}node {} ", rank.node());
         let title = Arc::clone(title);
         let board =
@@ -206,8 +210,12 @@ impl Here {
         format!("{}lost", self.name)
     }
 
-    /// Closes everything, so that calls of other ranks that wait for this one end.
+    /// Closes everything, also what was not opened, so that calls of other ranks that wait for this one end.
     pub(super) fn close(&mut self) {
+        // Others wait for what this rank has not opened, but not for what it has closed. What can't be opened is closed.
+        let _ = self.broadcasts().map(drop);
+        let _ = self.reductions().map(drop);
+        let _ = self.exchanges().map(drop);
         (self.broadcasts, self.reductions, self.exchanges) = (None, None, None);
     }
 }

@@ -3,6 +3,7 @@
 use mp_core::{Channel, Error, ErrorKind, Rank, Receiver, Result, Sender, Wait};
 
 use crate::communicator::error::lost;
+use crate::members::names;
 
 /// The number of bytes in a piece of a long message.
 pub(super) const PIECE: usize = 64 << 10;
@@ -28,18 +29,17 @@ impl Link {
         (other, there): (usize, usize),
         wait: Wait,
     ) -> Result<Self> {
-        let (pieces, tells) = (Channel::degree(PENDING).max_len(PIECE), Channel::degree(1));
+        let channel = |degree| names::COMMUNICATORS.channel(Channel::degree(degree));
+        let (pieces, tells) = (channel(PENDING).max_len(PIECE), channel(1));
         let why = format!("{name}, lost");
-        let mut link = Self {
-            other,
-            to: rank.sender(name, there, pieces)?,
-            from: rank.receiver(name, there, pieces)?,
-            tell: rank.sender(&why, there, tells)?,
-            told: rank.receiver(&why, there, tells)?,
-        };
-        link.to.set_wait(wait);
-        link.from.set_wait(wait);
-        Ok(link)
+        // These come first, because the other rank looks for them when it finds the others closed.
+        let (tell, told) = (rank.sender(&why, there, tells)?, rank.receiver(&why, there, tells)?);
+        let mut to = rank.sender(name, there, pieces)?;
+        let from = rank.receiver(name, there, pieces)?;
+        to.set_wait(wait);
+        from.set_wait(wait);
+        told.set_wait(wait);
+        Ok(Self { other, to, from, tell, told })
     }
 
     /// Sends a piece.
@@ -88,7 +88,7 @@ impl Link {
     #[cold]
     fn why(&self, error: Error) -> Error {
         match error.kind() {
-            // It closes all its ends, so this waits for no more than that.
+            // It closes all its ends together.
             ErrorKind::Disconnected { .. } | ErrorKind::PeerEnded { .. } => {
                 match self.told.receive() {
                     Ok(rank) => lost(*rank as usize, *rank as usize),

@@ -20,14 +20,15 @@
 //!
 //! # Why nothing waits forever
 //!
-//! All leaders take the same steps in the same order, and send before they receive in each step. What is sent in a step
-//! is received in the same step or in the next one, and each leader sends at most two pieces to another one in a step. A
-//! channel has room for four. So the leader that is behind all others never waits for room.
+//! All leaders take the same steps in the same order. Where two of them send to each other in a step, both send before they
+//! receive. What is sent in a step is received in the same step or in the next one, and each leader sends at most two pieces
+//! to another one in a step. A channel has room for four. So of the leaders that send to each other, the one that is behind
+//! the others never waits for room.
 //!
 //! # When a call fails
 //!
 //! A rank whose call fails tells the others which rank was lost: leaders by a channel, ranks of its node by a line. Then
-//! it closes everything, which ends the others' calls, and they do the same.
+//! it closes everything, also what it has not opened before. That ends the others' calls, and they do the same.
 
 mod broadcast;
 mod exchange;
@@ -69,17 +70,19 @@ pub(crate) struct Nodes {
     below: Option<Link>,
     above: Option<Link>,
     settings: Settings,
+    /// Whether the call that this rank makes has done anything that others see.
+    begun: bool,
     /// Why this rank makes no more calls.
     failed: Option<String>,
 }
 
 impl Nodes {
-    /// Opens the operations for these ranks of the world. The title describes their communicator, and `name` is the prefix
-    /// of the names of everything that its ranks open. No rank waits for the others to do so.
+    /// Makes this rank's part in the operations of these ranks of the world. The title describes their communicator, and
+    /// `name` is the prefix of the names of everything that its ranks open.
     ///
     /// # Errors
-    /// [`Segment`](ErrorKind::Segment) for lack of memory.
-    pub(crate) fn open(
+    /// [`NoSuchRank`](ErrorKind::NoSuchRank).
+    pub(crate) fn new(
         rank: &Rank,
         members: Vec<usize>,
         name: String,
@@ -107,16 +110,9 @@ impl Nodes {
         };
         let in_order = groups.concat().is_sorted();
         let ranks = groups[mine].iter().map(|&local| members[local]).collect();
-        let settings_here = settings.clone().of_part(members.len(), groups[mine].len());
-        let here = Here::new(rank, ranks, &name, title, settings_here);
-        let mut links = Vec::new();
-        for group in &groups {
-            let leads = groups[mine][0] == me && group[0] != me;
-            let there = (group[0], members[group[0]]);
-            let open = || Link::open(rank, &format!("{name}leaders"), there, settings.wait);
-            links.push(leads.then(open).transpose()?);
-        }
-        let (rank, settings, failed) = (rank.clone(), settings.clone(), None);
+        let here = Here::new(rank, ranks, &name, title, settings);
+        let links = groups.iter().map(|_| None).collect();
+        let (rank, settings, begun, failed) = (rank.clone(), settings.clone(), false, None);
         let (below, above) = (None, None);
         Ok(Self {
             rank,
@@ -131,21 +127,48 @@ impl Nodes {
             below,
             above,
             settings,
+            begun,
             failed,
         })
     }
 
-    /// Returns an error if an earlier call of this rank has failed.
-    pub(crate) fn check(&self) -> Result<()> {
-        match &self.failed {
-            Some(reason) => Err(ErrorKind::FailedBefore { reason: reason.clone() }.into()),
-            None => Ok(()),
+    /// Makes a call. If it is refused before this rank has done anything, the rank can make others. After any other error it
+    /// can't, and neither can the other ranks.
+    ///
+    /// # Errors
+    /// Those of the call, and [`FailedBefore`](ErrorKind::FailedBefore) after one that has failed.
+    pub(crate) fn call(&mut self, call: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if let Some(reason) = &self.failed {
+            return Err(ErrorKind::FailedBefore { reason: reason.clone() }.into());
         }
+        self.begun = false;
+        match call(self) {
+            Err(error) if self.begun => Err(self.fail(error)),
+            ended => ended,
+        }
+    }
+
+    /// Notes that the call has been found to be one that can be made. Opens the channels to other leaders, if this is the
+    /// first.
+    fn begin(&mut self) -> Result<()> {
+        self.begun = true;
+        for group in self.others() {
+            if self.leads() && self.links[group].is_none() {
+                self.links[group] = Some(self.open(self.groups[group][0], "leaders")?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the channels to and from another rank. Waits for nobody.
+    fn open(&self, other: usize, what: &str) -> Result<Link> {
+        let name = format!("{}{what}", self.name);
+        Link::open(&self.rank, &name, (other, self.members[other]), self.settings.wait)
     }
 
     /// Ends this rank's calls after one that has failed, tells the other ranks, and returns the error for the caller.
     #[cold]
-    pub(crate) fn fail(&mut self, error: Error) -> Error {
+    fn fail(&mut self, error: Error) -> Error {
         let mut error = self.here.after(error);
         if let ErrorKind::Disconnected { .. } | ErrorKind::PeerEnded { .. } = error.kind()
             && let Some(rank) = self.lost()
@@ -156,13 +179,16 @@ impl Nodes {
             &ErrorKind::PeerLost { world_rank, .. } => Some(world_rank),
             _ => None,
         };
+        // Others may wait, now or later, in what this rank has not opened yet.
+        let _ = self.begin();
+        let _ = self.open_scans();
         if let Some(rank) = cause {
             self.here.tell(rank);
             let links = self.links.iter_mut().flatten();
             links.chain(&mut self.below).chain(&mut self.above).for_each(|link| link.tell(rank));
         }
         self.here.close();
-        self.links.clear();
+        self.links.fill_with(|| None);
         (self.below, self.above) = (None, None);
         self.failed = Some(error.to_string());
         error
@@ -201,6 +227,7 @@ impl Nodes {
 
     /// Waits until all ranks have arrived.
     pub(crate) fn barrier(&mut self) -> Result<()> {
+        self.begin()?;
         self.here.gather_signal()?;
         if self.leads() {
             let (groups, mine) = (self.groups.len(), self.mine);

@@ -4,7 +4,8 @@
 //! more, each piece is combined by one of the leaders, in turn, which sends the result to the others. Leaders combine in
 //! the order of the nodes, so that the elements are combined in the order of ranks, and all have the same bits.
 //!
-//! If the communicator's ranks are not in the order of nodes, all ranks get all vectors and combine them.
+//! If the communicator's ranks are not in the order of nodes, or if the elements must be combined one after the other
+//! ([`Order::Ranks`]), all ranks get all vectors and combine them.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use mp_core::{Plain, Result};
 use super::{Nodes, pieces};
 use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout};
-use crate::reduce::{Operation, Vector};
+use crate::reduce::{Operation, Order, Vector};
 
 impl Nodes {
     /// Combines the vectors of all ranks, for all ranks.
@@ -23,7 +24,8 @@ impl Nodes {
         operation: &impl Operation<T>,
     ) -> Result<()> {
         let pieces = pieces::<T>(vector.len())?;
-        if !self.in_order {
+        self.begin()?;
+        if self.one_by_one() {
             return pieces
                 .into_iter()
                 .try_for_each(|piece| self.combine_all(&mut vector[piece], operation));
@@ -99,9 +101,11 @@ impl Nodes {
     ) -> Result<()> {
         let (at, place) = self.place(root);
         let mut room = Vec::new();
-        for piece in pieces::<T>(vector.len())? {
+        let pieces = pieces::<T>(vector.len())?;
+        self.begin()?;
+        for piece in pieces {
             let piece = &mut vector[piece];
-            if !self.in_order {
+            if self.one_by_one() {
                 self.combine_all(piece, operation)?;
                 continue;
             }
@@ -141,6 +145,11 @@ impl Nodes {
             Cut::InPlace(vector) => vector[block.clone()].copy_from_slice(&all[block]),
         }
         Ok(())
+    }
+
+    /// Returns whether the vectors have to be combined rank by rank, and not node by node.
+    fn one_by_one(&self) -> bool {
+        !self.in_order || self.settings.order == Order::Ranks
     }
 
     /// Sends a piece to the leaders of some groups.

@@ -1,13 +1,12 @@
 //! Scans between nodes. The last rank of a node sends what the ranks up to it have combined to the first rank of the next
-//! node, which combines that with its own elements before the node's scan. So no rank waits for ranks above it.
+//! node, which combines that with its own elements before the node's scan. So ranks wait for those above them only for room:
+//! a node can be four pieces ahead of the next one.
 //!
 //! If the communicator's ranks are not in the order of nodes, each rank sends to the next one.
 
 use mp_core::{Plain, Result};
 
-use super::link::Link;
 use super::{Nodes, pieces};
-use crate::errors::bad_call;
 use crate::reduce::{Operation, Prefix};
 
 impl Nodes {
@@ -18,17 +17,17 @@ impl Nodes {
         operation: &impl Operation<T>,
         prefix: Prefix,
     ) -> Result<()> {
-        let ranks = &self.groups[self.mine];
-        let (first, last) = (ranks.first() == Some(&self.me), ranks.last() == Some(&self.me));
-        let receives = self.me > 0 && (first || !self.in_order);
-        let sends = self.me + 1 < self.members.len() && (last || !self.in_order);
-        let alone = ranks.len() == 1 || !self.in_order;
-        for piece in pieces::<T>(vector.len())? {
+        let pieces = pieces::<T>(vector.len())?;
+        self.begin()?;
+        self.open_scans()?;
+        let (first, alone) = (self.is_first(), self.here.size() == 1 || !self.in_order);
+        for piece in pieces {
             let piece = &mut vector[piece];
-            let before = match receives {
-                true => Some(self.from_below(piece.len())?),
-                false => None,
-            };
+            let mut before = None;
+            if let Some(below) = &mut self.below {
+                let room = before.insert(vec![T::zeroed(); piece.len()]);
+                below.receive(bytemuck::cast_slice_mut(room))?;
+            }
             let own = piece.to_vec();
             if let Some(before) = &before {
                 let all = before.iter().zip(piece.iter_mut());
@@ -49,8 +48,8 @@ impl Nodes {
                         .collect()
                 }
             };
-            if sends {
-                self.to_above(bytemuck::cast_slice(&combined))?;
+            if let Some(above) = &mut self.above {
+                above.send(bytemuck::cast_slice(&combined))?;
             }
             if prefix == Prefix::Exclusive && (first || alone) {
                 // The first rank of all keeps its elements.
@@ -60,25 +59,20 @@ impl Nodes {
         Ok(())
     }
 
-    fn from_below<T: Plain>(&mut self, length: usize) -> Result<Vec<T>> {
-        let mut before = vec![T::zeroed(); length];
-        if self.below.is_none() {
-            self.below = Some(self.neighbour(self.me - 1)?);
+    /// Opens the channels from the rank below and to the rank above, if this rank has any.
+    pub(super) fn open_scans(&mut self) -> Result<()> {
+        let last = self.groups[self.mine].last() == Some(&self.me);
+        if self.below.is_none() && self.me > 0 && (self.is_first() || !self.in_order) {
+            self.below = Some(self.open(self.me - 1, "scans")?);
         }
-        let below = self.below.as_mut().ok_or_else(|| bad_call("no rank is below"))?;
-        below.receive(bytemuck::cast_slice_mut(&mut before))?;
-        Ok(before)
+        if self.above.is_none() && self.me + 1 < self.members.len() && (last || !self.in_order) {
+            self.above = Some(self.open(self.me + 1, "scans")?);
+        }
+        Ok(())
     }
 
-    fn to_above(&mut self, piece: &[u8]) -> Result<()> {
-        if self.above.is_none() {
-            self.above = Some(self.neighbour(self.me + 1)?);
-        }
-        self.above.as_mut().ok_or_else(|| bad_call("no rank is above"))?.send(piece)
-    }
-
-    fn neighbour(&self, rank: usize) -> Result<Link> {
-        let name = format!("{}scans", self.name);
-        Link::open(&self.rank, &name, (rank, self.members[rank]), self.settings.wait)
+    /// Returns whether this is the first rank of its node.
+    fn is_first(&self) -> bool {
+        self.groups[self.mine].first() == Some(&self.me)
     }
 }

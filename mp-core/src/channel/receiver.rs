@@ -767,6 +767,8 @@ impl Receiver<[u8]> {
     /// Takes the next message of a channel between two ranks. The slot stays taken until it is [given
     /// back](Self::give_back). Returns the slot, the number of elements, and the bytes.
     pub(crate) fn take_bytes(&self) -> Result<Option<(Received, u64, TakenBytes)>> {
+        // This may need memory, and nothing is taken without it.
+        let berth = self.berth()?;
         let Some(At::Own(taken)) = self.take_now()? else { return Ok(None) };
         let spec = &self.opened.agreement.spec;
         let stated = if spec.slice { self.ring.len(taken.slot) } else { 1 };
@@ -775,7 +777,7 @@ impl Receiver<[u8]> {
                 return Err(self.wrong_length(stated));
             };
             let bytes = len.saturating_mul(spec.element_size as u64);
-            let buffer = self.berth()?.take::<u8>(key, bytes)?;
+            let buffer = berth.take::<u8>(key, bytes)?;
             return Ok(Some((taken, len, TakenBytes::Moved(buffer))));
         }
         if spec.slice && stated as usize > spec.max_len {

@@ -806,6 +806,7 @@ impl Sender<[u8]> {
             return Err(self.too_long(elements as usize).into());
         }
         let Some(claim) = self.claim_now(false)? else { return Ok(false) };
+        // Only channels between two ranks cross to other nodes. There, a slot that is not published is claimed again.
         if moved {
             let mut written = Ok(());
             let buffer = SharedBuffer::<u8>::allocate(&self.opened.context, len)?;

@@ -132,6 +132,13 @@ pub enum Left {
 pub struct Part {
     crossing: Crossing,
     kind: Kind,
+    held: Held,
+}
+
+/// Says that something is held in the name of a rank of another node: see [`Bridge::bury`].
+#[derive(Clone, Debug, Default)]
+struct Held {
+    count: Arc<()>,
 }
 
 #[derive(Debug)]
@@ -159,13 +166,15 @@ pub struct Lent {
     bytes: TakenBytes,
     _slot: Rc<()>,
     _end: Rc<Receiver<[u8]>>,
+    _held: Held,
 }
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         match &self.bytes {
             // SAFETY: the message was published before its slot was taken, and the slot is not written before it is given
-            // back. `Part::give_back` does that only when this is gone, and until then `_end` keeps the slot in memory.
+            // back. `Part::give_back` does that only when this is gone. Until then `_end` keeps the end open, and `_held`
+            // keeps its rank from being buried, so that the channel stays in memory.
             TakenBytes::InSlot(bytes) => unsafe { bytes.as_ref() },
             TakenBytes::Moved(buffer) => buffer,
         }
@@ -173,10 +182,12 @@ impl AsRef<[u8]> for Lent {
 }
 
 impl Part {
-    fn open(context: &Context, agreement: Agreement) -> Result<Self> {
-        let crossing = Crossing::of(&agreement).ok_or_else(|| only_pairs(&agreement))?;
+    fn open(bridge: &Bridge, agreement: Agreement) -> Result<Self> {
+        let (context, crossing) = (&bridge.world, Crossing::of(&agreement));
+        let crossing = crossing.ok_or_else(|| only_pairs(&agreement))?;
         let end = if context.is_here(crossing.from) { End::Receiver } else { End::Sender };
         let rank = if end == End::Receiver { crossing.to } else { crossing.from };
+        let held = bridge.held.get(rank as usize).cloned().unwrap_or_default();
         let opened = Opened::open(Arc::new(context.as_rank(rank)), agreement, end)?;
         let kind = match end {
             End::Receiver => {
@@ -185,7 +196,7 @@ impl Part {
             }
             End::Sender => Kind::In { to: Box::new(Sender::new(opened)), given_back: 0 },
         };
-        Ok(Self { crossing, kind })
+        Ok(Self { crossing, kind, held })
     }
 
     fn opened(&self) -> &Opened {
@@ -213,7 +224,8 @@ impl Part {
                 let moved = matches!(bytes, TakenBytes::Moved(_));
                 let is_lent = Rc::new(());
                 taken.push_back((slot, Rc::clone(&is_lent)));
-                let lent = Lent { bytes, _slot: is_lent, _end: Rc::clone(from) };
+                let (end, held) = (Rc::clone(from), self.held.clone());
+                let lent = Lent { bytes, _slot: is_lent, _end: end, _held: held };
                 Ok(Some((Taken { elements, moved }, lent)))
             }
             Ok(None) => Ok(None),
@@ -342,6 +354,8 @@ pub struct Bridge {
     gone: HashSet<(BlockKey, u32)>,
     /// What the owner knows of the ends of this node's ranks.
     pub(super) told: Told,
+    /// For each rank of the world, what parts and lent messages hold in its name.
+    held: Vec<Held>,
 }
 
 impl Bridge {
@@ -349,7 +363,13 @@ impl Bridge {
         let told = Told::of(world.here().len());
         // `made`: no world reaches this number of objects. So the first look finds another one, and looks at all objects.
         let (made, known, gone) = (u64::MAX, HashSet::new(), HashSet::new());
-        Self { world, launcher, made, known, gone, told }
+        let held = (0..world.size()).map(|_| Held::default()).collect();
+        Self { world, launcher, made, known, gone, told, held }
+    }
+
+    /// Returns whether a part or a lent message is held in the name of a rank of another node.
+    pub(super) fn holds(&self, rank: u32) -> bool {
+        self.held.get(rank as usize).is_some_and(|held| Arc::strong_count(&held.count) > 1)
     }
 
     /// Returns the number of ranks of all nodes.
@@ -414,7 +434,7 @@ impl Bridge {
             (self.known, self.gone) = (known, gone);
         }
         new.sort_unstable_by_key(|&(serial, _)| serial);
-        let parts = new.into_iter().map(|(_, agreement)| Part::open(&self.world, agreement));
+        let parts = new.into_iter().map(|(_, agreement)| Part::open(self, agreement));
         Ok((parts.collect::<Result<_>>()?, withdrawals))
     }
 
@@ -451,7 +471,7 @@ impl Bridge {
         if ranks.iter().any(|&rank| !self.world.is_here(rank) && self.world.dead(rank)) {
             return Err(only_pairs(&agreement));
         }
-        let part = Part::open(&self.world, agreement)?;
+        let part = Part::open(self, agreement)?;
         self.known.insert(part.opened().key());
         Ok(part)
     }

@@ -104,8 +104,8 @@ pub struct World {
     size: usize,
     /// How many ranks may be started later.
     spare: usize,
-    /// How many nodes share the cores, this one among them.
-    sharers: usize,
+    /// How many threads work on this node, and how many on all nodes that have the same cores.
+    working: [usize; 2],
     any_size: bool,
     kind: Kind,
     policy: Option<WaitPolicy>,
@@ -127,7 +127,7 @@ impl World {
         Self {
             size,
             spare: 0,
-            sharers: 1,
+            working: [1, 1],
             any_size: false,
             kind,
             policy: None,
@@ -238,10 +238,11 @@ impl World {
         Self { spare: ranks, ..self }
     }
 
-    /// Says that so many nodes of the world share the cores of this one, which is one of them: nodes may be on one machine.
+    /// Says how many threads work on this node of the world, and how many on all nodes that have the same cores, as nodes
+    /// of one machine may have. The node counts on its part of the cores.
     #[doc(hidden)]
-    pub fn shared_by(self, nodes: usize) -> Self {
-        Self { sharers: nodes.max(1), ..self }
+    pub fn among_working(self, working: [usize; 2]) -> Self {
+        Self { working, ..self }
     }
 
     /// Sets how blocked calls wait, unless the call itself or [`WAIT_VARIABLE`] says otherwise.
@@ -517,7 +518,8 @@ impl World {
 
     /// Returns how many cores there are for the ranks of this node. The thread that serves the other nodes needs one, too.
     fn cores_of_node(&self) -> Result<usize> {
-        let cores = Allowance::read()?.parallelism() / self.sharers;
+        let [here, all] = self.working;
+        let cores = Allowance::read()?.parallelism() * here / all.max(1);
         Ok(cores.saturating_sub(1))
     }
 

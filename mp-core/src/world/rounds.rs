@@ -225,24 +225,29 @@ impl Bridge {
         Ok(!self.world.rank(rank)?.state().ended())
     }
 
-    /// Buries a rank of another node. The caller has closed all its parts before, and opens no more.
+    /// Buries a rank of another node. The caller has closed all its parts before, and opens no more. Returns false, and does
+    /// nothing, while messages that were taken in its name are still lent: the memory that they lie in would be freed.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
-    pub fn bury(&self, Gone { rank, ending, left }: Gone) -> Result<()> {
+    pub fn bury(&self, Gone { rank, ending, left }: Gone) -> Result<bool> {
         if self.launcher.is_none() || self.world.is_here(rank) || self.world.dead(rank) {
-            return Ok(());
+            return Ok(true);
+        }
+        if self.holds(rank) {
+            return Ok(false);
         }
         let control = self.world.rank(rank)?;
         control.ending.store(ending, Ordering::Relaxed);
         control.left.store(left, Ordering::Relaxed);
         burial::bury(&self.world, rank)?;
         self.tell_launcher();
-        Ok(())
+        Ok(true)
     }
 
     /// Tells the ranks of this node that a rank of another node was lost with its node, unless it has ended. The caller
-    /// has closed all its parts before, and opens no more.
+    /// has closed all its parts before, and opens no more. Also [buries](Self::bury) the rank, unless messages are lent: the
+    /// node may be lost while they are sent to it.
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
@@ -255,7 +260,8 @@ impl Bridge {
         }
         self.end(Ended::lost(rank), &[])?;
         let left = self.world.rank(rank)?.left.load(Ordering::Relaxed);
-        self.bury(Gone { left, ..Gone::lost(rank) })
+        self.bury(Gone { left, ..Gone::lost(rank) })?;
+        Ok(())
     }
 
     /// Returns the rank whose code was the first to fail in this round, once. It may be one of another node.
