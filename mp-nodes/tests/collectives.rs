@@ -306,7 +306,7 @@ fn operations_follow_each_other_without_a_barrier() {
                 assert_eq!(prefix, [comm.rank() as u64 + 1]);
                 if round % 7 == root as u64 % 7 {
                     let mut all = vec![0; size];
-                    comm.all_gather(&[comm.rank()], &mut all)?;
+                    comm.all_gather([comm.rank()], &mut all)?;
                     assert!(all.into_iter().eq(0..size));
                 }
             }
@@ -335,8 +335,8 @@ fn calls_that_can_not_be_made_are_refused_and_leave_the_communicator_usable() {
         let comm = Communicator::world(rank);
         let size = comm.size();
         refused(comm.broadcast(&mut [0], size));
-        refused(comm.all_gather(&[1, 2], &mut [0; 5]));
-        refused(comm.all_to_all(&[0; 4], &mut [0; 6]));
+        refused(comm.all_gather([1, 2], &mut [0; 5]));
+        refused(comm.all_to_all([0; 4], &mut [0; 6]));
         refused(comm.all_reduce(&mut [Huge([1; 9_000])], |left: Huge, _| left));
         // The arguments of other ranks are all right, and nothing is sent before a rank's own are looked at.
         comm.barrier()?;
@@ -383,7 +383,7 @@ fn settings_can_be_changed_between_calls() {
                 }
                 let mut sum = own.clone();
                 comm.reduce(&mut sum, Sum, round % size)?;
-                let error = comm.all_gather(&[me; 2], &mut [0; 1]).unwrap_err();
+                let error = comm.all_gather([me; 2], &mut [0; 1]).unwrap_err();
                 assert!(matches!(error.kind(), ErrorKind::BadCall { .. }), "{error}");
             }
             Ok(())
@@ -419,7 +419,7 @@ fn a_rank_that_is_lost_ends_the_calls_of_all_others() {
                             1 => comm.broadcast(&mut vector, lost),
                             2 => comm.all_reduce(&mut vector, Sum),
                             3 => comm.all_gather(&vector[..7], &mut vec![0; 7 * size]),
-                            4 => comm.all_to_all(&vec![1; 3 * size], &mut vec![0; 3 * size]),
+                            4 => comm.all_to_all(vec![1; 3 * size], &mut vec![0; 3 * size]),
                             5 => comm.reduce(&mut vector, Sum, lost),
                             6 => comm.scan(&mut vector, Sum).and_then(|()| comm.barrier()),
                             7 => comm.gather(&vector[..7], &mut vec![0; 7 * size], size - 1),

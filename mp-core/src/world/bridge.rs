@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{rounds::Told, watch::Shared};
+use super::watch::Shared;
 use crate::{
     ErrorKind,
     channel::{
@@ -336,6 +336,25 @@ impl Left {
             ErrorKind::PeerLost { .. } => Self::Lost,
             _ => Self::Closed,
         }
+    }
+}
+
+/// What the owner of a bridge knows of the ends of this node's ranks.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// Whether each has ended in this round.
+    pub(super) ended: Vec<bool>,
+    /// Whether the process of each has ended.
+    pub(super) gone: Vec<bool>,
+    /// Whether the code of a rank has failed in this round, and whether a process has failed.
+    pub(super) failing: bool,
+    pub(super) failed: bool,
+}
+
+impl Told {
+    fn of(ranks: usize) -> Self {
+        let (ended, gone) = (vec![false; ranks], vec![false; ranks]);
+        Self { ended, gone, failing: false, failed: false }
     }
 }
 

@@ -38,7 +38,7 @@ use super::{
     launch::{Briefing, Ending},
     layout, limits, outcome,
     rank::Rank,
-    rounds,
+    renewal,
     site::{self, Call, Within},
     summons::{self, Summons},
 };
@@ -656,7 +656,7 @@ impl Assignment {
         match context.is_divided() {
             // Release: pairs with the Acquire in `Bridge::left`.
             true => world.left_here.store(left, Ordering::Release),
-            false => rounds::begin_next(context, left)?,
+            false => renewal::begin_next(context, left)?,
         }
         Ok(())
     }

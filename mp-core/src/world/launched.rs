@@ -9,8 +9,8 @@ use super::{
     launch::{Briefing, Ending, Program, Stream},
     limits,
     pump::{self, RanksOutput},
+    renewal,
     report::{self, WorldReport},
-    rounds,
     watch::Processes,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl World {
         if let Some((nodes, node)) = nodes {
             self.check_nodes(&nodes, node)?;
             context.divide(nodes, node)?;
-            rounds::await_elsewhere(&context)?;
+            renewal::await_elsewhere(&context)?;
         }
         let cpus = self.seat(&context)?;
         let path = PathBuf::from(&name);
@@ -128,7 +128,7 @@ impl Launched {
     /// Returns what stands in for the ranks of other nodes. When it is dropped, those that have not ended are lost.
     #[doc(hidden)]
     pub fn bridge(&self) -> Bridge {
-        self.processes.bridge()
+        Bridge::new(Arc::clone(&self.processes.context), Some(self.processes.shared()))
     }
 
     /// Returns the ranks' output, for the thread that is to write it. Returns it only once, and returns standard error

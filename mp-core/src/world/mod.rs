@@ -9,7 +9,7 @@
 //! | `summons`, `join`, `site`, `harness` | being such a process; finding the intended `run`; calls in tests |
 //! | `joined` | being a rank from a call to another one, without a closure |
 //! | `bridge` | what stands in for the ranks of other nodes |
-//! | `rounds` | the ends of ranks and of calls of `run`, as the nodes of a world tell each other |
+//! | `rounds`, `renewal` | the ends of ranks and of calls of `run`, as the nodes of a world tell each other; the beginning of the next call |
 //! | `at_end` | work that rank code leaves to be done when it has returned |
 //! | `burial` | the steps when a rank ends |
 //! | `dumps` | ranks that crash, before their cores are written |
@@ -41,6 +41,7 @@ mod output;
 mod processes;
 mod pump;
 mod rank;
+mod renewal;
 pub mod report;
 mod rounds;
 mod site;

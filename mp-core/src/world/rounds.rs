@@ -28,12 +28,11 @@ use super::{
     bridge::{Bridge, Left},
     burial,
     launch::Ending,
-    outcome,
+    outcome, renewal,
 };
 use crate::{
-    context::{Context, RankState},
+    context::RankState,
     error::{Cause, Result},
-    segment::SegmentError,
     sync::Ordering,
 };
 
@@ -80,56 +79,6 @@ pub struct Failed {
     pub rank: u32,
     /// The rank whose code had failed first at that time, if any.
     first: Option<u32>,
-}
-
-/// What the owner of a bridge knows of the ends of this node's ranks.
-#[derive(Debug)]
-pub(super) struct Told {
-    /// Whether each has ended in this round.
-    ended: Vec<bool>,
-    /// Whether the process of each has ended.
-    gone: Vec<bool>,
-    /// Whether the code of a rank has failed in this round, and whether a process has failed.
-    failing: bool,
-    failed: bool,
-}
-
-impl Told {
-    pub(super) fn of(ranks: usize) -> Self {
-        let (ended, gone) = (vec![false; ranks], vec![false; ranks]);
-        Self { ended, gone, failing: false, failed: false }
-    }
-}
-
-/// Notes, before any rank is started, that the ranks of other nodes run. They need not enter the world here.
-pub(super) fn await_elsewhere(context: &Context) -> Result<(), SegmentError> {
-    context.elsewhere().try_for_each(|rank| {
-        context.rank(rank)?.set_state(RankState::Running);
-        Ok(())
-    })
-}
-
-/// Begins the round after this many, when all ranks have left the one before.
-pub(super) fn begin_next(context: &Context, rounds: u32) -> Result<(), SegmentError> {
-    let world = context.world()?;
-    world.end_round();
-    for rank in 0..context.size() as u32 {
-        if !context.rank(rank)?.renew() {
-            burial::miss(context, rank)?;
-        }
-    }
-    for rank in context.elsewhere() {
-        outcome::forget(context, rank)?;
-    }
-    let lives = |rank: &u32| !context.dead(*rank);
-    for rank in context.elsewhere().filter(lives) {
-        context.rank(rank)?.set_state(RankState::Running);
-    }
-    // Only now does the next round begin, because no rank's state belongs to the old round any more. Release: pairs with
-    // the Acquire in `await_round`.
-    world.rounds.store(rounds, Ordering::Release);
-    burial::wake_all(context);
-    Ok(())
 }
 
 impl Bridge {
@@ -320,7 +269,7 @@ impl Bridge {
     pub fn begin_next(&mut self, rounds: u32) -> Result<()> {
         self.told.ended.fill(false);
         self.told.failing = false;
-        Ok(begin_next(&self.world, rounds)?)
+        Ok(renewal::begin_next(&self.world, rounds)?)
     }
 
     fn tell_launcher(&self) {

@@ -34,7 +34,6 @@ use nix::{
 };
 
 use super::{
-    bridge::Bridge,
     burial,
     dumps::Dumps,
     family::{Family, put_family},
@@ -260,9 +259,9 @@ impl Processes {
         first..first + self.shared.state().children.len()
     }
 
-    /// Returns what stands in for the ranks of other nodes.
-    pub(crate) fn bridge(&self) -> Bridge {
-        Bridge::new(Arc::clone(&self.context), Some(Arc::clone(&self.shared)))
+    /// Returns what the thread that watches the ranks shares with others.
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
     }
 
     pub(crate) fn ending(&self, rank: usize) -> Option<Ending> {
