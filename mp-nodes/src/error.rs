@@ -104,8 +104,11 @@ pub enum Error {
         /// The node.
         node: usize,
     },
-    /// A node runs another version of this library.
-    #[error("node {node} runs another version of Onchip: run the same program on all nodes")]
+    /// A node runs another version of this library, or has ranks of another kind: threads or processes.
+    #[error(
+        "node {node} runs another version of Onchip, or ranks of another kind: start the same mprun on all nodes, or the \
+         same program of threads"
+    )]
     OtherVersion {
         /// The node.
         node: usize,

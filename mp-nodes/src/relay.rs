@@ -288,6 +288,10 @@ impl<'c> Relay<'c> {
 
     /// Begins the next round of the ranks if all nodes have left this one. Returns whether they have.
     fn begin_next(&mut self) -> Result<bool> {
+        if !self.unburied.is_empty() {
+            // They would count as running in the next round.
+            return Ok(false);
+        }
         let mut nodes = self.nodes.iter().enumerate();
         let has_left = |node: &Node| node.left > self.rounds;
         let is_gone = |node| self.bridge.ranks_of(node).all(|rank| self.gone[rank as usize]);

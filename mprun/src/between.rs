@@ -5,7 +5,9 @@
 //! says what there is to say first: `mpiexec` may end the other processes when one exits with a status that is not 0.
 
 use std::{
-    fmt, io,
+    fmt,
+    io::{self, PipeReader},
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc,
         mpsc::{Receiver, Sender, channel},
@@ -15,7 +17,7 @@ use std::{
 
 use mp_nodes::{Bridge, Engine, Nodes};
 
-use crate::shown::OWN_FAILURE;
+use crate::{shown::OWN_FAILURE, signals::delivered_meanwhile};
 
 type Outcome<T> = Result<T, mp_nodes::Error>;
 
@@ -38,6 +40,8 @@ pub struct Between {
     ready: Receiver<Outcome<Option<usize>>>,
     /// What has come of the service.
     served: Receiver<Outcome<()>>,
+    /// Can be read when the service is over, however it has ended.
+    over: PipeReader,
     end: Sender<()>,
     thread: JoinHandle<Outcome<()>>,
 }
@@ -90,6 +94,7 @@ impl Between {
         let (ready_to, ready) = channel();
         let (served_to, served) = channel();
         let (end, ended) = channel();
+        let (over, over_to) = io::pipe().map_err(Failed::Thread)?;
         let thread = move || {
             let nodes = Engine::start().and_then(|engine| Nodes::join(engine, ranks));
             let mut nodes = match nodes {
@@ -110,6 +115,8 @@ impl Between {
                 is_well = served.is_ok();
                 let _ = served_to.send(served);
             }
+            // Its end is what the main thread hears of.
+            drop(over_to);
             let _ = ended.recv();
             match is_well {
                 true => nodes.end(),
@@ -118,8 +125,8 @@ impl Between {
         };
         let thread = std::thread::Builder::new().name("nodes".into()).spawn(thread);
         let thread = thread.map_err(Failed::Thread)?;
-        let between = Self { bridge, ready, served, end, thread };
-        match joined.recv() {
+        let between = Self { bridge, ready, served, over, end, thread };
+        match delivered_meanwhile(|| joined.recv()) {
             Ok(place) => {
                 let place = place?;
                 let started =
@@ -148,7 +155,12 @@ impl Between {
     pub fn give_up(&self) {
         let _ = self.bridge.send(None);
         // The others' answers do not matter.
-        let _ = self.ready.recv();
+        let _ = delivered_meanwhile(|| self.ready.recv());
+    }
+
+    /// Returns what can be read when the service is over, however it has ended.
+    pub fn over(&self) -> BorrowedFd<'_> {
+        self.over.as_fd()
     }
 
     /// Waits until the ranks of all nodes have ended.
@@ -159,7 +171,7 @@ impl Between {
     /// Ends together with the other nodes.
     pub fn end(self) -> Result<(), Failed> {
         let _ = self.end.send(());
-        self.thread.join().map_err(|_| panicked())?.map_err(Failed::from)
+        delivered_meanwhile(|| self.thread.join()).map_err(|_| panicked())?.map_err(Failed::from)
     }
 
     fn panicked(self) -> Failed {

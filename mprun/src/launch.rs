@@ -153,6 +153,8 @@ pub fn run(args: &Args) -> ExitCode {
         signals,
         began: ranks.size(),
         ranks,
+        between: between.as_ref(),
+        is_over: false,
         output,
         stage: Stage::Running,
         timed_out: false,
@@ -163,9 +165,10 @@ pub fn run(args: &Args) -> ExitCode {
     if watched.is_err() {
         run.ranks.signal(Signal::SIGKILL as i32);
     }
-    // Then this node has heard all that other nodes say of their ranks. If it has failed itself, its end ends the others.
-    let between = between.filter(|_| watched.is_ok());
-    let served = between.as_ref().map(Between::finish);
+    // Then this node has heard all that other nodes say of their ranks. If the watch has failed, this `mprun` ends without
+    // the others, and `mpiexec` ends them.
+    let is_watched = watched.is_ok();
+    let served = between.as_ref().filter(|_| is_watched).map(Between::finish);
     // From here on a signal ends this process, even in the middle of a write that blocks.
     let _ = run.signals.give_back();
     // The message of `mprun` about the end comes after the output of the ranks, if a reader takes that output.
@@ -189,7 +192,7 @@ pub fn run(args: &Args) -> ExitCode {
         status = status.max(OWN_FAILURE);
     }
     output.finish();
-    if let Some(Err(failed)) = between.map(Between::end) {
+    if let Some(Err(failed)) = between.filter(|_| is_watched).map(Between::end) {
         eprintln!("mprun: {failed}");
         status = status.max(OWN_FAILURE);
     }
@@ -307,6 +310,9 @@ fn status_of(error: &Error) -> u8 {
     }
 }
 
+/// The signals that end `mprun` when no rank of its node is left.
+const ENDING: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP];
+
 struct Run<'a> {
     args: &'a Args,
     /// What the ranks record, if they are to record anything.
@@ -316,6 +322,9 @@ struct Run<'a> {
     ranks: Launched,
     /// With how many ranks the world began.
     began: usize,
+    /// What connects them to other nodes, and whether it does so no longer.
+    between: Option<&'a Between>,
+    is_over: bool,
     output: Output,
     stage: Stage,
     timed_out: bool,
@@ -329,12 +338,17 @@ impl Run<'_> {
     /// Watches the ranks until all of them have ended.
     fn watch(&mut self) -> Result<(), Error> {
         launch::come_soon();
-        while self.ranks.any_running() {
+        // Ranks of other nodes are not heard of any more when the service is over.
+        while self.ranks.any_running() && (!self.is_over || self.any_here_running()) {
             self.step()?;
             self.announce(false);
             self.pass_time();
         }
         Ok(())
+    }
+
+    fn any_here_running(&self) -> bool {
+        self.ranks.here().any(|rank| self.ranks.ending(rank).is_none())
     }
 
     fn step(&mut self) -> Result<(), Error> {
@@ -343,7 +357,11 @@ impl Run<'_> {
             until = until.into_iter().chain(self.deadline).min();
         }
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if self.ranks.step(&[self.signals.as_fd()], timeout)?[0] {
+        let over = self.between.filter(|_| !self.is_over).map(Between::over);
+        let wake: Vec<_> = std::iter::once(self.signals.as_fd()).chain(over).collect();
+        let woken = self.ranks.step(&wake, timeout)?;
+        self.is_over |= woken.get(1) == Some(&true);
+        if woken[0] {
             self.pass_signals_on()?;
         }
         if let Some(record) = &mut self.record {
@@ -372,6 +390,10 @@ impl Run<'_> {
         while let Some((signal, known)) = self.signals.next()? {
             if !known {
                 self.ranks.signal(signal as i32);
+            }
+            if ENDING.contains(&signal) && !self.any_here_running() {
+                // Only ranks of other nodes are left, which `mpiexec` ends with this process.
+                self.signals.deliver(signal)?;
             }
             if signal == Signal::SIGTERM && !self.stage.is_by_us() {
                 self.stage = Stage::Asked(Instant::now() + self.args.grace);
@@ -445,7 +467,8 @@ impl Run<'_> {
             let (_, rank) = self.ranks.failing().filter(|_| now)?;
             Some(RankFailure { rank, cause: self.ranks.last_words(rank)? })
         };
-        if let Some(failure) = self.ranks.failure(now).or_else(in_code) {
+        let ended = |failure: &RankFailure| now || self.ranks.ending(failure.rank).is_some();
+        if let Some(failure) = self.ranks.failure(now).filter(ended).or_else(in_code) {
             self.announced = Some(failure.rank);
             self.output.say(&self.spelled(&failure));
         }

@@ -58,6 +58,12 @@ impl Signals {
         Ok(None)
     }
 
+    /// Lets a signal end this process, as it would have done.
+    pub fn deliver(&self, signal: Signal) -> io::Result<()> {
+        self.give_back()?;
+        Ok(raise(signal)?)
+    }
+
     /// Stops this process as SIGTSTP would have done. Returns how long it was stopped.
     pub fn stop(&self) -> io::Result<Duration> {
         let mut stop = SigSet::empty();
@@ -74,6 +80,15 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Lets signals be delivered to this process while the calling thread waits for other nodes.
+pub fn delivered_meanwhile<T>(wait: impl FnOnce() -> T) -> T {
+    // The set is a constant one, so that neither call can fail.
+    let _ = set().thread_unblock();
+    let waited = wait();
+    let _ = set().thread_block();
+    waited
 }
 
 fn set() -> SigSet {

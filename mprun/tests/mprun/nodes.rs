@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::harness::{
-    Done, Run, Signal, kill, launch, mprun, mprun_with, start_with, this_program,
+    Done, Run, Signal, kill, launch, mprun, mprun_with, start_with, this_program, until,
 };
 
 super::trials![
@@ -15,6 +15,7 @@ super::trials![
     all_nodes_say_which_rank_failed,
     a_failure_on_one_node_ends_the_ranks_of_all,
     a_signal_for_one_mprun_ends_all,
+    a_signal_for_an_mprun_without_ranks_ends_all,
     a_killed_mprun_ends_all,
     ranks_that_could_not_be_started_are_told_once,
     a_program_that_asks_for_other_ranks_is_told_so,
@@ -222,6 +223,20 @@ fn a_signal_for_one_mprun_ends_all() {
         let done = run.done();
         expect_told(&done, &[1, 1], 1, "was killed by SIGTERM");
         done.expect_code(143).expect_err("mprun of node 0: ended rank 0\n");
+    }
+}
+
+fn a_signal_for_an_mprun_without_ranks_ends_all() {
+    for home in homes() {
+        let mut run = nodes(&home, &[1, 1], &["--grace", "0.3"], &["stay"]);
+        run.await_out("rank 0 stays");
+        let out = run.await_out("rank 1: ");
+        let line = out.lines().find_map(|line| line.strip_prefix("rank 1: ")).unwrap();
+        let (rank, mprun) = line.trim_end_matches('.').split_once(" of ").unwrap();
+        until("rank 1 to end", || (!Path::new("/proc").join(rank).exists()).then_some(()));
+        kill(mprun.parse().unwrap(), Signal::SIGTERM);
+        let done = run.done();
+        assert!(!done.status.success(), "{done:#?}");
     }
 }
 

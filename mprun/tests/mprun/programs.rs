@@ -36,6 +36,7 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "mended" => mended(),
         "heard" => heard(),
         "hang" => hang(),
+        "stay" => stay(),
         "cycle" => cycle(&args[0], number(1), &args[2]),
         "beside" => beside(&args[0], &args[1], &args[2]),
         "pingpong" => pingpong(&args[0]),
@@ -460,6 +461,20 @@ fn hang() -> onchip::Result<()> {
         std::thread::sleep(Duration::from_secs(600));
         Ok(())
     })?;
+    Ok(())
+}
+
+/// The program of rank 0 goes on after the world, and the others end.
+fn stay() -> onchip::Result<()> {
+    world().run(|rank| {
+        let (own, launcher) = (std::process::id(), std::os::unix::process::parent_id());
+        println!("rank {}: {own} of {launcher}.", rank.id());
+        Ok(())
+    })?;
+    if is_rank(0) {
+        println!("rank 0 stays");
+        std::thread::sleep(Duration::from_secs(600));
+    }
     Ok(())
 }
 
