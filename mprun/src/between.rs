@@ -126,6 +126,7 @@ impl Between {
         let thread = std::thread::Builder::new().name("nodes".into()).spawn(thread);
         let thread = thread.map_err(Failed::Thread)?;
         let between = Self { bridge, ready, served, over, end, thread };
+        // Another node may never come.
         match delivered_meanwhile(|| joined.recv()) {
             Ok(place) => {
                 let place = place?;
@@ -155,7 +156,7 @@ impl Between {
     pub fn give_up(&self) {
         let _ = self.bridge.send(None);
         // The others' answers do not matter.
-        let _ = delivered_meanwhile(|| self.ready.recv());
+        let _ = self.ready.recv();
     }
 
     /// Returns what can be read when the service is over, however it has ended.
@@ -171,7 +172,7 @@ impl Between {
     /// Ends together with the other nodes.
     pub fn end(self) -> Result<(), Failed> {
         let _ = self.end.send(());
-        delivered_meanwhile(|| self.thread.join()).map_err(|_| panicked())?.map_err(Failed::from)
+        self.thread.join().map_err(|_| panicked())?.map_err(Failed::from)
     }
 
     fn panicked(self) -> Failed {

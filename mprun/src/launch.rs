@@ -388,12 +388,12 @@ impl Run<'_> {
 
     fn pass_signals_on(&mut self) -> Result<(), Error> {
         while let Some((signal, known)) = self.signals.next()? {
-            if !known {
-                self.ranks.signal(signal as i32);
-            }
             if ENDING.contains(&signal) && !self.any_here_running() {
                 // Only ranks of other nodes are left, which `mpiexec` ends with this process.
                 self.signals.deliver(signal)?;
+            }
+            if !known {
+                self.ranks.signal(signal as i32);
             }
             if signal == Signal::SIGTERM && !self.stage.is_by_us() {
                 self.stage = Stage::Asked(Instant::now() + self.args.grace);
