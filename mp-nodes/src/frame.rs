@@ -127,14 +127,13 @@ mod tests {
         let left = any::<bool>().prop_map(|lost| if lost { Left::Lost } else { Left::Closed });
         let (bytes, line) = (proptest::collection::vec(any::<u8>(), 0..300), any::<u32>());
         let taken = (any::<u64>(), any::<bool>());
-        let taken_alone = (any::<u64>(), any::<bool>());
         let outcome = (any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300));
         prop_oneof![
             (line, taken, bytes).prop_map(|(line, (elements, moved), bytes)| {
                 let taken = Taken { elements, moved };
                 (Frame::Message { line, taken, bytes: bytes.len() as u64 }, bytes)
             }),
-            (line, taken_alone).prop_map(|(line, (elements, moved))| {
+            (line, taken).prop_map(|(line, (elements, moved))| {
                 (Frame::Apart { line, taken: Taken { elements, moved } }, vec![])
             }),
             (line, any::<u64>())

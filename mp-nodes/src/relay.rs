@@ -71,6 +71,13 @@ struct Node {
     apart: Option<(u32, Taken)>,
 }
 
+impl Node {
+    /// Returns whether it has left the round of the ranks that begins after this many.
+    fn has_left(&self, rounds: u32) -> bool {
+        self.left > rounds
+    }
+}
+
 /// See the [module](self).
 pub(crate) struct Relay<'c> {
     connection: &'c mut dyn Interconnect,
@@ -293,7 +300,7 @@ impl<'c> Relay<'c> {
             return Ok(false);
         }
         let mut nodes = self.nodes.iter().enumerate();
-        let has_left = |node: &Node| node.left > self.rounds;
+        let has_left = |node: &Node| node.has_left(self.rounds);
         let is_gone = |node| self.bridge.ranks_of(node).all(|rank| self.gone[rank as usize]);
         if !self.nodes.iter().any(has_left)
             || !nodes.all(|(at, node)| has_left(node) || is_gone(at))
@@ -469,7 +476,7 @@ impl<'c> Relay<'c> {
             self.connection.receive_into(&mut message)?;
             if arrived.tag == ALONE {
                 if let Some((line, taken)) = apart
-                    && self.nodes[arrived.from].left > self.rounds
+                    && self.nodes[arrived.from].has_left(self.rounds)
                 {
                     let frame = Frame::Message { line, taken, bytes: arrived.len as u64 };
                     self.heed(arrived.from, frame, &message)?;
@@ -489,8 +496,7 @@ impl<'c> Relay<'c> {
     /// Receives a long message in the memory of its receiver. Returns false, and receives nothing, if it can't be there now.
     fn receive_alone(&mut self, arrived: Arrived, line: u32, taken: Taken) -> Result<bool> {
         let Arrived { from: node, len, .. } = arrived;
-        let Node { lost, left, .. } = self.nodes[node];
-        if lost || left > self.rounds {
+        if self.nodes[node].lost || self.nodes[node].has_left(self.rounds) {
             return Ok(false);
         }
         let mut received = false;
@@ -506,15 +512,15 @@ impl<'c> Relay<'c> {
 
     /// Does what another node says, now or in the next round of the ranks, if it belongs to that.
     fn heed(&mut self, node: usize, frame: Frame, bytes: &[u8]) -> Result<()> {
-        let Node { left, early, .. } = &mut self.nodes[node];
+        let from = &mut self.nodes[node];
         let is_early = match frame {
             Frame::Failed(_) | Frame::Apart { .. } => false,
             // The node may wait for ever for the next round.
-            Frame::Gone(_) => !early.is_empty(),
-            _ => *left > self.rounds,
+            Frame::Gone(_) => !from.early.is_empty(),
+            _ => from.has_left(self.rounds),
         };
         if is_early {
-            early.push_back((frame, bytes.to_vec()));
+            from.early.push_back((frame, bytes.to_vec()));
             return Ok(());
         }
         self.obey(node, frame, bytes)

@@ -219,13 +219,15 @@ impl NotStarted {
     /// Tells the user. Returns the exit status.
     fn tell(self) -> u8 {
         match self {
-            Self::Told(status) => return status,
-            Self::Here(ref error) => eprintln!("mprun: {error}"),
-            Self::Between(ref failed) => eprintln!("mprun: {failed}"),
-        }
-        match self {
-            Self::Here(error) => status_of(&error),
-            _ => OWN_FAILURE,
+            Self::Told(status) => status,
+            Self::Here(error) => {
+                eprintln!("mprun: {error}");
+                status_of(&error)
+            }
+            Self::Between(failed) => {
+                eprintln!("mprun: {failed}");
+                OWN_FAILURE
+            }
         }
     }
 }

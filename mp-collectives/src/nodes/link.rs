@@ -22,7 +22,8 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Opens the channels to and from `other`, whose number in the world is `there`. Waits for nobody.
+    /// Opens the channels to and from rank `other` of the communicator, which is rank `there` of the world. Does not wait
+    /// until that rank opens its ends.
     pub(super) fn open(
         rank: &Rank,
         name: &str,

@@ -160,7 +160,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Opens the channels to and from another rank. Waits for nobody.
+    /// Opens the channels to and from another rank. Does not wait until that rank opens its ends.
     fn open(&self, other: usize, what: &str) -> Result<Link> {
         let name = format!("{}{what}", self.name);
         Link::open(&self.rank, &name, (other, self.members[other]), self.settings.wait)

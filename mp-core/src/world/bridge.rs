@@ -240,8 +240,8 @@ impl Part {
         }
     }
 
-    /// Gives back the slots of so many more messages, the oldest ones that were taken, when their bytes are no longer
-    /// lent.
+    /// Gives back the slots of `messages` further messages, beginning with the one that was taken first. A slot whose bytes
+    /// are still lent is given back by a later call.
     pub fn give_back(&mut self, messages: u64) {
         let Kind::Out { from, taken, owed } = &mut self.kind else { return };
         *owed += messages;

@@ -18,9 +18,8 @@
 //! 6. One node may begin the next round before another one. What comes from a node that has left a round belongs to the
 //!    next one, and waits until this node has begun that.
 //! 7. When a rank's process has ended, its node tells the others ([`Gone`]), after everything else of the rank. They bury
-//!    the rank. If nothing of that node waits, this needs not wait either (and must not, because nobody begins a round
-//!    that a rank has not left and never will): the node itself has not begun the next round, or has had nothing to say
-//!    in it.
+//!    the rank. A `Gone` waits behind earlier news of its node that waits for the next round. Otherwise it is obeyed at
+//!    once: the rank may not have left this round, and then no round begins before it is buried.
 //!
 //! Ranks that are threads have one round, and are gone when they have ended.
 
@@ -48,7 +47,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Says that a rank was lost, nobody knows how.
+    /// Makes the end of a rank that was lost for an unknown reason.
     pub fn lost(rank: u32) -> Self {
         Self { rank, left: Left::Lost, ending: Ending::Unseen.word() }
     }
@@ -66,7 +65,7 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Says that a rank was lost, nobody knows how.
+    /// Makes the end of a rank that was lost for an unknown reason.
     pub fn lost(rank: u32) -> Self {
         Self { rank, ending: Ending::Unseen.word(), left: 0 }
     }
