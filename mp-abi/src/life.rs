@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, Once, PoisonError},
 };
 
-use mp_collectives::communicator::Communicator;
+use mp_collectives::{collectives::Settings, communicator::Communicator};
 use mp_delegate::threads::Progress;
 use nix::libc;
 
@@ -40,6 +40,12 @@ fn join() -> Result<()> {
     all.set_name("MPI_COMM_WORLD");
     // The functions of the program's operations are called in its own threads, and only within MPI.
     all.set_nonblocking(Progress::InCalls)?;
+    // Where ranks share cores, waiting until others have copied costs more than a copy.
+    let rank = state::rank()?;
+    if rank.size() <= rank.cores() {
+        all.set_collectives(Settings { direct: true, ..Settings::default() })?;
+        all.set_direct();
+    }
     limit::apply(&all);
     set_all(Comm::new(all, "MPI_COMM_WORLD", Handler::Fatal));
     trace::begin()

@@ -23,6 +23,7 @@ mod events;
 pub mod exchange;
 mod explanation;
 mod layout;
+mod lending;
 mod members;
 pub mod near;
 mod nodes;

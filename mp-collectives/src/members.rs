@@ -2,7 +2,7 @@
 
 use mp_core::mpb::{Mpb, Mpbs};
 use mp_core::names::Namespace;
-use mp_core::{Rank, Result};
+use mp_core::{ErrorKind, Rank, Result};
 
 /// The ranks that do something together, as seen by one of them: all ranks of its world, which a [`Rank`] stands for,
 /// or [some](Members::of).
@@ -85,7 +85,14 @@ impl<'a> Members<'a> {
 
     /// Opens the buffers of one kind of operations, whose names are separate from those of all others.
     pub(crate) fn private_mpb(self, kind: Namespace, name: &str, mpbs: Mpbs) -> Result<Mpb> {
-        self.mpb(name, self.namespace_or(kind).mpbs(mpbs))
+        let opened = self.mpb(name, self.namespace_or(kind).mpbs(mpbs));
+        opened.map_err(|error| match error.kind() {
+            &ErrorKind::OnAnotherNode { rank, .. } => {
+                let what = "collective operations that are opened by a name";
+                ErrorKind::OnAnotherNode { rank, what }.into()
+            }
+            _ => error,
+        })
     }
 }
 

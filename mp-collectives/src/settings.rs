@@ -63,6 +63,10 @@ pub struct Settings {
     pub buffers: Option<usize>,
     /// The number of lines that may be pending between two ranks, instead of a number that suits the machine.
     pub slots: Option<usize>,
+    /// Whether the receivers of a long block copy it directly from the memory of its sender, if that is memory of the
+    /// world ([`Rank::buffer`](mp_core::Rank::buffer)). This holds for broadcasts, gathers, scatters, all-gathers and
+    /// all-to-alls. A rank whose block is copied in this way waits until its receivers have it.
+    pub direct: bool,
     /// How blocking calls wait: with which policy and for how long.
     pub wait: Wait,
     /// Whether the ranks compare their calls.

@@ -87,6 +87,18 @@ pub(crate) fn past_caches(_bytes: usize) -> Option<Duration> {
     None
 }
 
+/// Returns about how long it takes to copy this many bytes within a core's own caches. Returns `None` if that was not
+/// measured.
+#[cfg(not(any(loom, miri)))]
+pub(crate) fn in_caches(bytes: usize) -> Option<Duration> {
+    Some(clock::in_caches(bytes))
+}
+
+#[cfg(any(loom, miri))]
+pub(crate) fn in_caches(_bytes: usize) -> Option<Duration> {
+    None
+}
+
 #[inline]
 fn turns(time: Duration, in_a_while: u32) -> u32 {
     let nanos = time.as_nanos().min(1 << 32) as u64;
@@ -182,10 +194,33 @@ mod clock {
         times.min().unwrap_or_default()
     }
 
+    /// The length of the copies that are measured.
+    const LEN: usize = 32 << 10;
+
+    /// The length of short copies that are measured, of whose time the clock and the call are a good part.
+    const SHORT: usize = 1 << 10;
+
+    /// See [`costs::in_caches`](super::in_caches). The first call measures this, in 20 µs.
+    pub(super) fn in_caches(bytes: usize) -> Duration {
+        static NANOS: OnceLock<[u64; 2]> = OnceLock::new();
+        let [short, long] = *NANOS.get_or_init(|| {
+            let (from, mut to) = (vec![1_u8; LEN], vec![0_u8; LEN]);
+            let (from, to) = (NonNull::from(&from[..]).cast(), NonNull::from(&mut to[..]).cast());
+            // SAFETY: both vectors have at least this length, and do not overlap.
+            [SHORT, LEN].map(|len| shortest(|| unsafe { copy_bytes(from, to, len) }))
+        });
+        let more = long.saturating_sub(short) as u128 * bytes.saturating_sub(SHORT) as u128;
+        Duration::from_nanos(short + (more / (LEN - SHORT) as u128) as u64)
+    }
+
+    /// Returns the time that a copy of `bytes` bytes takes. `nanos` is the time for [`LEN`] bytes.
+    fn scaled(nanos: u64, bytes: usize) -> Duration {
+        Duration::from_nanos((nanos as u128 * bytes as u128 / LEN as u128) as u64)
+    }
+
     /// See [`costs::past_caches`](super::past_caches). The first call measures this, in 50 µs.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn past_caches(bytes: usize) -> Duration {
-        const LEN: usize = 32 << 10;
         static NANOS: OnceLock<u64> = OnceLock::new();
         let nanos = *NANOS.get_or_init(|| {
             let (from, mut to, mut back) = (vec![1_u8; LEN], vec![0_u8; LEN], vec![0_u8; LEN]);
@@ -199,7 +234,7 @@ mod clock {
                 }
             })
         });
-        Duration::from_nanos((nanos as u128 * bytes as u128 / LEN as u128) as u64)
+        scaled(nanos, bytes)
     }
 
     fn counter() -> u64 {
@@ -245,6 +280,12 @@ mod clock {
             let costs = Costs { pauses: 70, looks: 1000, ticks: 2800 };
             assert_eq!(costs.scaled(5.0), Costs { pauses: 14, looks: 200, ticks: 2800 });
             assert_eq!(costs.scaled(0.5), Costs { pauses: 140, looks: 2000, ticks: 2800 });
+        }
+
+        #[test]
+        fn longer_copies_take_longer() {
+            let [none, short, long] = [0, SHORT, 1 << 30].map(in_caches);
+            assert!(none == short && short < long, "{short:?}, {long:?}");
         }
 
         /// The clock may have a resolution of milliseconds, or may stand still.

@@ -10,6 +10,7 @@ mod context;
 mod copier;
 mod copy;
 mod costs;
+mod direct;
 mod error;
 mod lane;
 mod line;
@@ -68,6 +69,7 @@ pub mod names {
 pub mod memory {
     pub use crate::{
         mpb::{
+            ballot::{Ballot, Cast},
             consensus::Consensus,
             region::{KeptWord, Region},
         },
@@ -107,8 +109,11 @@ pub mod starting {
 /// Nodes of a world that is on several machines; mp-nodes is built on this. Begins with [`World::run_node`] and
 /// [`World::launch_node`]. Not for programs, so the `onchip` crate does not export it.
 pub mod bridge {
+    pub use crate::channel::Want;
+    pub use crate::wait::Carrier;
     pub use crate::world::{
-        Bridge, Carries, Crossing, Ended, Failed, Gone, Left, Lent, Part, Taken, Withdrawal,
+        BallotTitle, Bridge, Carries, Crossing, Ended, Failed, Gone, Left, Lent, Part, Step, Taken,
+        Tidings, Title, Withdrawal,
     };
 }
 
@@ -125,6 +130,8 @@ pub use channel::{
     Channel, ChannelSpec, Guard, Messages, Receiver, Receivers, Select, Sender, Slot,
 };
 pub use copy::copy;
+#[doc(hidden)]
+pub use direct::WorldMemory;
 pub use error::{
     Call, Callers, Calls, Cause, ElementType, Error, ErrorKind, Failed, Place, RankFailure,
     RanksFailed, Recipient, Result, SendError,

@@ -5,19 +5,21 @@
 //! cargo build --release -p mp-nodes --example between_nodes
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes all-reduce
+//! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes within
 //! ```
 //!
 //! The second command measures all-reduces over two ranks of each node. `IMB-MPI1 Allreduce` by `mpiexec -n 4` has those of
-//! the library.
+//! the library. The third one measures messages between two of four ranks, which are on the first node, while the others
+//! sleep. With `mpiexec -n 1`, all four are on one node.
 
 use std::{
     process::ExitCode,
-    rc::Rc,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use mp_nodes::{Engine, Interconnect, Result};
-use onchip::{Channel, Communicator, Rank, reduce::Max};
+use onchip::{Cause, Channel, Communicator, Rank, reduce::Max};
 
 /// Lengths in bytes, each with the number of messages to and fro.
 const LENGTHS: [(usize, u32); 4] =
@@ -30,8 +32,9 @@ fn main() -> ExitCode {
     let measured = match std::env::args().nth(1).as_deref() {
         None => measure_messages(),
         Some("all-reduce") => measure_all_reduces(),
+        Some("within") => measure_within(),
         Some(other) => {
-            eprintln!("there is no measurement {other}: give all-reduce, or nothing");
+            eprintln!("there is no measurement {other}: give all-reduce, within, or nothing");
             return ExitCode::FAILURE;
         }
     };
@@ -56,34 +59,25 @@ fn measure_messages() -> Result<()> {
     }
     let mut alone = Vec::new();
     for (len, times) in LENGTHS {
-        let (message, mut received) = (Rc::<[u8]>::from(vec![1; len]), vec![0; len]);
+        let (message, mut received) = (Arc::<[u8]>::from(vec![1; len]), vec![0; len]);
         let started = Instant::now();
         for _ in 0..times {
             if node == 0 {
-                engine.send(1, 0, Box::new(Rc::clone(&message)))?;
+                engine.send(1, 0, Box::new(Arc::clone(&message)))?;
             }
             receive(&mut *engine, &mut received)?;
             if node == 1 {
-                engine.send(0, 0, Box::new(Rc::clone(&message)))?;
+                engine.send(0, 0, Box::new(Arc::clone(&message)))?;
             }
         }
         alone.push(started.elapsed() / (2 * times));
     }
-    for ran in mp_nodes::run(engine, 1, ping_pong)? {
-        match ran {
-            Ok(_) if node == 1 => {}
-            Ok(times) => {
-                for (((len, _), alone), [copied, moved]) in
-                    LENGTHS.into_iter().zip(&alone).zip(times)
-                {
-                    println!(
-                        "{len:>8} bytes: {alone:>10.2?} by the library, {copied:>10.2?} by a channel, \
-                         {moved:>10.2?} as a buffer"
-                    );
-                }
-            }
-            Err(cause) => eprintln!("{cause}"),
-        }
+    let times = of_first(node, mp_nodes::run(engine, 1, ping_pong)?);
+    for (((len, _), alone), [copied, moved]) in LENGTHS.into_iter().zip(&alone).zip(times) {
+        println!(
+            "{len:>8} bytes: {alone:>10.2?} by the library, {copied:>10.2?} by a channel, \
+             {moved:>10.2?} as a buffer"
+        );
     }
     Ok(())
 }
@@ -116,20 +110,40 @@ fn measure_all_reduces() -> Result<()> {
         }
         Ok(times)
     })?;
+    for (len, [within, between]) in of_first(node, ran) {
+        println!("{len:>8} bytes: {within:>10.2?} on a node, {between:>10.2?} over all nodes");
+    }
+    Ok(())
+}
+
+/// Measures messages between two ranks of the first node.
+fn measure_within() -> Result<()> {
+    let engine = Engine::start()?;
+    let (node, nodes) = (engine.node(), engine.nodes());
+    let ran = mp_nodes::run(engine, (4 / nodes).max(2), |rank| {
+        let times = if rank.id() < 2 { ping_pong(rank)? } else { Vec::new() };
+        Communicator::world(rank).barrier()?;
+        Ok(times)
+    })?;
+    for ((len, _), [copied, moved]) in LENGTHS.into_iter().zip(of_first(node, ran)) {
+        println!(
+            "{len:>8} bytes on one of {nodes} nodes: {copied:>10.2?} by a channel, {moved:>10.2?} as a buffer"
+        );
+    }
+    Ok(())
+}
+
+/// Returns what rank 0 has measured, if it is on this node, and reports the failures of this node's ranks.
+fn of_first<T>(node: usize, ran: Vec<std::result::Result<Vec<T>, Cause>>) -> Vec<T> {
+    let mut first = Vec::new();
     for (rank, ran) in ran.into_iter().enumerate() {
         match ran {
-            Ok(times) if node == 0 && rank == 0 => {
-                for (len, [within, between]) in times {
-                    println!(
-                        "{len:>8} bytes: {within:>10.2?} on a node, {between:>10.2?} over all nodes"
-                    );
-                }
-            }
+            Ok(times) if node == 0 && rank == 0 => first = times,
             Ok(_) => {}
             Err(cause) => eprintln!("{cause}"),
         }
     }
-    Ok(())
+    first
 }
 
 /// Sends messages to and fro between ranks 0 and 1. Returns how long a message of each length takes: one that is copied

@@ -121,6 +121,10 @@ pub enum Error {
         /// The node.
         node: usize,
     },
+    /// The relay of this node has panicked in a rank's thread, or in a communication thread of a rank. The panic's message
+    /// was written there.
+    #[error("what carries messages between the nodes has panicked in the thread of a rank")]
+    Panicked,
     /// This node's part of the world can't be made, or is broken.
     #[error(transparent)]
     World(#[from] mp_core::Error),

@@ -3,7 +3,9 @@
 //! Several frames go in one message of the interconnect. A frame about a channel names it by the number that the sender
 //! of the frame has given to it.
 
-use mp_core::bridge::{Crossing, Ended, Failed, Gone, Left, Taken, Withdrawal};
+use mp_core::bridge::{
+    BallotTitle, Crossing, Ended, Failed, Gone, Left, Step, Taken, Tidings, Withdrawal,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +19,8 @@ pub(crate) enum Frame {
     Apart { line: u32, taken: Taken },
     /// The receiver has given back this number of slots.
     Returned { line: u32, messages: u64 },
+    /// The ends of a channel of degree 0, or of a shared one, come closer to a meeting, or do not.
+    Meets { line: u32, step: Step },
     /// The receiver has left this number for the sender.
     Notice { line: u32, notice: u64 },
     /// The rank at the end of the sending node has left.
@@ -25,6 +29,8 @@ pub(crate) enum Frame {
     Differs { line: u32, crossing: Crossing },
     /// A rank of the sending node opens no more channels of a name.
     Withdrawn(Withdrawal),
+    /// Something has happened in a ballot, in the round of the ranks that begins after this many.
+    Ballot { rounds: u32, ballot: BallotTitle, tidings: Tidings },
     /// A rank of the sending node has ended, with an outcome of this length; 0 if it has posted none.
     Ended { ended: Ended, bytes: u64 },
     /// The process of a rank of the sending node has ended.
@@ -119,13 +125,23 @@ impl<'a> Iterator for Frames<'a> {
 
 #[cfg(test)]
 mod tests {
+    use mp_core::bridge::Want;
     use proptest::prelude::*;
 
     use super::*;
 
     fn frames() -> impl Strategy<Value = (Frame, Vec<u8>)> {
-        let left = any::<bool>().prop_map(|lost| if lost { Left::Lost } else { Left::Closed });
+        let left = prop_oneof![Just(Left::Closed), any::<u32>().prop_map(Left::Lost)];
         let (bytes, line) = (proptest::collection::vec(any::<u8>(), 0..300), any::<u32>());
+        let step = prop_oneof![
+            Just(Step::Offered),
+            Just(Step::Recalled),
+            Just(Step::GivenBack),
+            Just(Step::Kept),
+            Just(Step::Refused),
+            Just(Step::Looks),
+            prop_oneof![Just(Want::No), Just(Want::Waits), Just(Want::Asks)].prop_map(Step::Wanted),
+        ];
         let taken = (any::<u64>(), any::<bool>());
         let outcome = (any::<u32>(), proptest::collection::vec(any::<u8>(), 0..300));
         prop_oneof![
@@ -141,6 +157,7 @@ mod tests {
             (line, any::<u64>())
                 .prop_map(|(line, notice)| (Frame::Notice { line, notice }, vec![])),
             (line, left).prop_map(|(line, left)| (Frame::Closed { line, left }, vec![])),
+            (line, step).prop_map(|(line, step)| (Frame::Meets { line, step }, vec![])),
             outcome.prop_map(|(rank, outcome)| {
                 let ended = Ended::lost(rank);
                 (Frame::Ended { ended, bytes: outcome.len() as u64 }, outcome)

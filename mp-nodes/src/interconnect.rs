@@ -6,9 +6,9 @@ use crate::error::{Error, Result};
 pub const MAX_TAG: u32 = 32767;
 
 /// What keeps the bytes of a message: a `Vec<u8>`, for example.
-pub trait Keeper: AsRef<[u8]> + std::fmt::Debug {}
+pub trait Keeper: AsRef<[u8]> + Send + std::fmt::Debug {}
 
-impl<K: AsRef<[u8]> + std::fmt::Debug> Keeper for K {}
+impl<K: AsRef<[u8]> + Send + std::fmt::Debug> Keeper for K {}
 
 /// The bytes of a message to send. They stay at one address.
 pub type Bytes = Box<dyn Keeper>;
@@ -24,7 +24,8 @@ pub struct Arrived {
     pub len: usize,
 }
 
-/// A node's connection to all other nodes. One process of each node has one, and uses it in one thread at a time.
+/// A node's connection to all other nodes. One process of each node has one, and uses it in one thread at a time. With
+/// [`run`](crate::run), ranks use it, too, while they wait or send.
 ///
 /// Messages from one node to another arrive in the order in which they were sent. A long message may be sent only while
 /// its sender calls [`progress`](Self::progress) and its receiver receives. So a node must not wait for the end of its
@@ -33,7 +34,7 @@ pub struct Arrived {
 ///
 /// After an error of a call that all nodes make, other nodes may still wait in it. The caller should then
 /// [`abort`](Self::abort).
-pub trait Interconnect: std::fmt::Debug {
+pub trait Interconnect: Send + std::fmt::Debug {
     /// Returns the number of this node.
     fn node(&self) -> usize;
 

@@ -11,7 +11,7 @@ use mp_core::{bridge::Bridge, topology::Allowance};
 use crate::{
     error::{Error, Result},
     interconnect::Interconnect,
-    relay::Relay,
+    service,
 };
 
 /// A node that has joined the others of a world. `mprun --nodes` is built on this: it launches the ranks of its node, and
@@ -23,6 +23,8 @@ pub struct Nodes {
     pub(crate) first: Arc<[u32]>,
     /// How many threads work on this node, and how many on all nodes that have the same cores.
     working: [usize; 2],
+    /// Whether the ranks are threads of this process.
+    threads: bool,
     /// Whether a node was lost.
     lost: bool,
 }
@@ -33,18 +35,18 @@ impl Nodes {
     /// # Errors
     /// Those of the interconnect; [`NoRanks`](Error::NoRanks) and [`OtherVersion`](Error::OtherVersion), at all nodes.
     pub fn join(connection: Box<dyn Interconnect>, ranks: usize) -> Result<Self> {
-        Self::join_as("processes", connection, ranks)
+        Self::join_with(false, connection, ranks)
     }
 
-    /// Joins this node, whose ranks are of this kind. All nodes must have ranks of the same kind.
-    pub(crate) fn join_as(
-        kind: &str,
+    /// Joins this node, whose ranks are threads of this process or processes. All nodes must have ranks of the same kind.
+    pub(crate) fn join_with(
+        threads: bool,
         mut connection: Box<dyn Interconnect>,
         ranks: usize,
     ) -> Result<Self> {
         let cores = cores(connection.node());
-        let words = connection.all_gather(&[ranks as u64, version(kind), cores])?;
-        if let Err(error) = check(&words, version(kind)) {
+        let words = connection.all_gather(&[ranks as u64, version(threads), cores])?;
+        if let Err(error) = check(&words, version(threads)) {
             // All nodes find the same.
             connection.end()?;
             return Err(error);
@@ -55,11 +57,11 @@ impl Nodes {
                 first.last().map_or(0, |&last: &u32| u64::from(last)).saturating_add(words[0]);
             first.push(u32::try_from(next).unwrap_or(u32::MAX));
         }
-        // The relay works, too.
-        let working = |words: &[u64]| words[0] as usize + 1;
+        // Unless ranks work the relay, another thread does.
+        let working = |words: &[u64]| words[0] as usize + usize::from(!threads);
         let sharers = words.chunks_exact(3).filter(|words| words[2] == cores);
-        let working = [ranks + 1, sharers.map(working).sum()];
-        Ok(Self { connection, first: first.into(), working, lost: false })
+        let working = [working(&[ranks as u64]), sharers.map(working).sum()];
+        Ok(Self { connection, first: first.into(), working, threads, lost: false })
     }
 
     /// Returns the number of this node.
@@ -93,14 +95,16 @@ impl Nodes {
         Ok(words.iter().position(|&ready| ready == 0))
     }
 
-    /// Carries what the ranks of this node and those of other nodes send each other, until all of them have ended.
+    /// Carries what the ranks of this node and those of other nodes send each other, until all of them have ended. Also
+    /// returns the nodes, which can then [end](Self::end) or [abort](Self::abort).
     ///
     /// # Errors
     /// Those of the interconnect; [`NoFrame`](Error::NoFrame); [`World`](Error::World) if the memory of the world is broken.
     /// The ranks of all other nodes are then lost to those of this one.
-    pub fn serve(&mut self, bridge: Bridge) -> Result<()> {
-        self.lost |= Relay::new(&mut *self.connection, bridge).run()?;
-        Ok(())
+    pub fn serve(self, bridge: Bridge) -> (Self, Result<()>) {
+        let (connection, served) = service::serve(self.connection, bridge, self.threads);
+        let lost = self.lost || matches!(served, Ok(true));
+        (Self { connection, lost, ..self }, served.map(drop))
     }
 
     /// Ends the connection, when all nodes call this.
@@ -137,12 +141,12 @@ fn check(words: &[u64], version: u64) -> Result<()> {
 }
 
 /// Changes when relays no longer understand those of an older version.
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 6;
 
 /// Returns a number that differs between versions whose relays do not understand each other, and between kinds of ranks.
-fn version(kind: &str) -> u64 {
+fn version(threads: bool) -> u64 {
     let mut hash = DefaultHasher::new();
-    (env!("CARGO_PKG_VERSION"), PROTOCOL, kind).hash(&mut hash);
+    (env!("CARGO_PKG_VERSION"), PROTOCOL, threads).hash(&mut hash);
     hash.finish()
 }
 

@@ -12,13 +12,9 @@
 //! message with everything to each other node, and passes on what has arrived. These are not the rounds of the ranks, which
 //! are their calls of `run`; `mp-core/src/world/rounds.rs` says how nodes begin and end those together.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    thread,
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use mp_core::bridge::{Bridge, Crossing, Ended, Gone, Left, Part, Taken};
+use mp_core::bridge::{Bridge, Crossing, Ended, Gone, Left, Part, Taken, Title};
 use mp_core::{ErrorKind, SegmentError};
 
 use crate::{
@@ -35,10 +31,6 @@ const ALONE: u32 = 1;
 const LONG_MESSAGE: usize = 32 << 10;
 /// A message of frames is sent when it has this many bytes, before its round is over.
 const LONG: usize = 256 << 10;
-/// How long a relay without work looks for some before it sleeps between its looks.
-const PATIENCE: Duration = Duration::from_millis(1);
-/// The first and the longest sleep between two looks.
-const SLEEP: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
 
 /// A channel that crosses to another node, and whose end here is open.
 #[derive(Debug)]
@@ -49,9 +41,6 @@ struct Line {
     /// The number that the other node has given to it, if that node has told.
     theirs: Option<u32>,
     node: usize,
-    /// The rank of this node, and that of the other one.
-    rank: u32,
-    other: u32,
     /// The notice that the other node knows.
     notice: u64,
 }
@@ -78,16 +67,39 @@ impl Node {
     }
 }
 
+/// How much a [turn](Relay::turn) looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// What has arrived from other nodes.
+    Inward,
+    /// Also what ranks of this node have sent and given back.
+    Both,
+    /// Also how ranks and rounds end.
+    Whole,
+}
+
+/// What has come of a [turn](Relay::turn).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Whether there was anything to do.
+    pub(crate) moved: bool,
+    /// How many messages are not sent yet.
+    pub(crate) pending: usize,
+    /// Whether all ranks of all nodes are gone.
+    pub(crate) over: bool,
+}
+
 /// See the [module](self).
-pub(crate) struct Relay<'c> {
-    connection: &'c mut dyn Interconnect,
+#[derive(Debug)]
+pub(crate) struct Relay {
+    connection: Box<dyn Interconnect>,
     /// Channels, by the numbers that this node has given to them. They are closed before the bridge is.
     lines: BTreeMap<u32, Line>,
     bridge: Bridge,
     /// The number of the next channel.
     next: u32,
     /// How many channels of a name there were between two ranks.
-    turns: HashMap<(u64, String, u32, u32), u32>,
+    turns: HashMap<Title, u32>,
     /// The channels here, by node and by the number that the node has given to them.
     theirs: HashMap<(usize, u32), u32>,
     nodes: Vec<Node>,
@@ -103,12 +115,11 @@ pub(crate) struct Relay<'c> {
     rounds: u32,
     /// What arrives is received here.
     arrived: Vec<u8>,
-    idle: Idle,
 }
 
-impl<'c> Relay<'c> {
+impl Relay {
     /// Makes the relay of a node.
-    pub(crate) fn new(connection: &'c mut dyn Interconnect, bridge: Bridge) -> Self {
+    pub(crate) fn new(connection: Box<dyn Interconnect>, bridge: Bridge) -> Self {
         let (nodes, ranks) = (connection.nodes(), bridge.size());
         Self {
             connection,
@@ -124,43 +135,45 @@ impl<'c> Relay<'c> {
             unburied: Vec::new(),
             rounds: 0,
             arrived: Vec::new(),
-            idle: Idle::default(),
         }
     }
 
-    /// Works until all ranks of all nodes are gone. Returns whether a node was lost, so that not all nodes can end together
-    /// any more.
-    pub(crate) fn run(mut self) -> Result<bool> {
-        if let Err(error) = self.work() {
-            // The others are told of that, if they can be, and nothing comes from them any more.
-            for rank in self.bridge.here() {
-                self.tell_all(&Frame::Ended { ended: Ended::lost(rank), bytes: 0 });
-                self.tell_all(&Frame::Gone(Gone::lost(rank)));
-            }
-            let here = self.connection.node();
-            for node in (0..self.nodes.len()).filter(|&node| node != here) {
-                // A node that can't be told must not keep the next one from being told.
-                let _ = self.flush(node);
-                self.cut(node)?;
-            }
-            return Err(error);
-        }
-        Ok(self.nodes.iter().any(|node| node.lost))
+    /// Looks for something to do, and does it.
+    pub(crate) fn turn(&mut self, look: Look) -> Result<Turn> {
+        let moved = self.round(look);
+        let moved = self.after_loss(moved)?;
+        let over = look == Look::Whole
+            && !moved
+            && !self.gone.contains(&false)
+            && self.unburied.is_empty();
+        let pending = if over { 0 } else { self.pending()? };
+        Ok(Turn { moved, pending, over })
     }
 
-    fn work(&mut self) -> Result<()> {
-        loop {
-            let moved = match self.round() {
-                Ok(moved) => moved,
-                Err(Error::NodeLost { node }) => self.lose(node)?,
-                Err(error) => return Err(error),
-            };
-            if !moved && !self.gone.contains(&false) && self.unburied.is_empty() {
-                return Ok(());
-            }
-            let pending = self.pending()?;
-            self.idle.after(moved, pending);
+    /// Tells the other nodes, if they can be told, that nothing more comes from this one, and the ranks of this node that
+    /// nothing more comes from the others.
+    pub(crate) fn give_up(&mut self) -> Result<()> {
+        for rank in self.bridge.here() {
+            self.tell_all(&Frame::Ended { ended: Ended::lost(rank), bytes: 0 });
+            self.tell_all(&Frame::Gone(Gone::lost(rank)));
         }
+        let here = self.connection.node();
+        for node in (0..self.nodes.len()).filter(|&node| node != here) {
+            // A node that can't be told must not keep the next one from being told.
+            let _ = self.flush(node);
+            self.cut(node)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a node was lost, so that not all nodes can end together any more.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.nodes.iter().any(|node| node.lost)
+    }
+
+    /// Closes all channels and the bridge. Returns the connection.
+    pub(crate) fn end(self) -> Box<dyn Interconnect> {
+        self.connection
     }
 
     /// Returns how many messages are not sent yet, as far as they can be sent.
@@ -199,8 +212,13 @@ impl<'c> Relay<'c> {
         // What is sent to it may never be sent.
         let ranks = self.bridge.ranks_of(node);
         self.unburied.retain(|gone| !ranks.contains(&gone.rank));
+        // The slots of shared channels are lost with it.
+        for part in self.remove_all(|line| line.node == node && line.part.other().is_none()) {
+            let left = part.lost_there();
+            part.close(left);
+        }
         for rank in self.bridge.ranks_of(node) {
-            self.close(rank, Left::Lost);
+            self.close(rank, Left::Lost(rank));
             self.gone[rank as usize] = true;
             self.bridge.lose(rank)?;
         }
@@ -209,25 +227,76 @@ impl<'c> Relay<'c> {
 
     /// Closes the ends here of all channels to and from a rank of another node that is lost or gone.
     fn close(&mut self, rank: u32, left: Left) {
-        let lines = self.lines.iter().filter(|(_, line)| line.other == rank);
-        for line in lines.map(|(&line, _)| line).collect::<Vec<_>>() {
-            self.remove(line).into_iter().for_each(|part| part.close(left));
+        for part in self.remove_all(|line| line.part.other() == Some(rank)) {
+            part.close(left);
         }
     }
 
+    /// Forgets some channels. Returns their ends here.
+    fn remove_all(&mut self, which: impl Fn(&Line) -> bool) -> Vec<Part> {
+        let lines = self.lines.iter().filter(|(_, line)| which(line));
+        let lines: Vec<_> = lines.map(|(&line, _)| line).collect();
+        lines.into_iter().filter_map(|line| self.remove(line)).collect()
+    }
+
     /// Does what there is to do. Returns whether there was anything.
-    fn round(&mut self) -> Result<bool> {
-        // All that has ended then is seen after this.
-        let left = self.bridge.left()?;
-        // This comes before the look for channels, which then finds all that these ranks have made.
-        self.ending.extend(self.bridge.ended()?);
-        self.going.extend(self.bridge.gone()?);
-        let mut moved = self.find()?;
+    fn round(&mut self, look: Look) -> Result<bool> {
+        let moved = match look {
+            Look::Inward => false,
+            Look::Both => self.bring_on_and_look()? | self.flush_all()?,
+            Look::Whole => self.look_at_all()? | self.flush_all()?,
+        };
+        // This comes last, because it fails when a node is lost.
+        Ok(self.hear()? || moved)
+    }
+
+    /// Sends what ranks of this node have sent to others.
+    pub(crate) fn dispatch(&mut self) -> Result<()> {
+        let sent = self.bring_on_and_look().and_then(|_| self.flush_all());
+        self.after_loss(sent).map(drop)
+    }
+
+    /// Sends what goes to other nodes. Returns whether there was anything.
+    fn flush_all(&mut self) -> Result<bool> {
+        (0..self.nodes.len()).try_fold(false, |sent, node| Ok(self.flush(node)? || sent))
+    }
+
+    /// Goes on without a node if that is lost.
+    fn after_loss(&mut self, moved: Result<bool>) -> Result<bool> {
+        match moved {
+            Err(Error::NodeLost { node }) => self.lose(node),
+            moved => moved,
+        }
+    }
+
+    /// Opens the ends of new channels, and takes what ranks of this node have sent and given back. Returns whether there was
+    /// anything.
+    fn bring_all_on(&mut self) -> Result<bool> {
+        let mut moved = self.find()? | self.tell_ballots()?;
         let mut next = 0;
         while let Some((&line, _)) = self.lines.range(next..).next() {
             moved |= self.bring_on(line)?;
             next = line + 1;
         }
+        Ok(moved)
+    }
+
+    /// [Brings all channels on](Self::bring_all_on). If a rank of this node has closed one, also looks at how ranks end: the
+    /// reason may be the end of another rank.
+    fn bring_on_and_look(&mut self) -> Result<bool> {
+        let open = self.lines.len();
+        let moved = self.bring_all_on()?;
+        Ok(if self.lines.len() < open { self.look_at_all()? || moved } else { moved })
+    }
+
+    /// [Brings all channels on](Self::bring_all_on), and looks at how ranks and rounds end.
+    fn look_at_all(&mut self) -> Result<bool> {
+        // All that has ended then is seen after this.
+        let left = self.bridge.left()?;
+        // This comes before the look for channels, which then finds all that these ranks have made.
+        self.ending.extend(self.bridge.ended()?);
+        self.going.extend(self.bridge.gone()?);
+        let mut moved = self.bring_all_on()?;
         moved |= self.tell_ends()?;
         let here = self.connection.node();
         if left > self.nodes[here].left && self.ending.is_empty() && self.lines.is_empty() {
@@ -240,17 +309,23 @@ impl<'c> Relay<'c> {
                 self.unburied.push(gone);
             }
         }
-        moved |= self.begin_next()?;
-        for node in 0..self.nodes.len() {
-            moved |= self.flush(node)?;
-        }
-        // This comes last, because it fails when a node is lost.
-        Ok(self.hear()? || moved)
+        Ok(self.begin_next()? || moved)
     }
 
-    /// Tells the other nodes of failures. This comes before the news that a rank has ended, is gone or has closed its
-    /// channels, which are seen after the failure that causes them.
+    /// Tells the other nodes what has happened in ballots. Returns whether there was anything.
+    fn tell_ballots(&mut self) -> Result<bool> {
+        let told = self.bridge.ballots()?;
+        let any = !told.is_empty();
+        for (node, ballot, tidings) in told {
+            self.tell(node, &Frame::Ballot { rounds: self.rounds, ballot, tidings });
+        }
+        Ok(any)
+    }
+
+    /// Tells the other nodes of failures, and of what ranks have revoked. This comes before the news that a rank has ended,
+    /// is gone or has closed its channels: these are seen after the failure that causes them.
     fn tell_failures(&mut self) -> Result<()> {
+        self.tell_ballots()?;
         if let Some(failed) = self.bridge.failed() {
             self.tell_all(&Frame::Failed(failed));
         }
@@ -267,7 +342,7 @@ impl<'c> Relay<'c> {
     fn tell_ends(&mut self) -> Result<bool> {
         let mut any = false;
         for ended in std::mem::take(&mut self.ending) {
-            if self.lines.values().any(|line| line.rank == ended.rank) {
+            if self.lines.values().any(|line| line.part.rank() == Some(ended.rank)) {
                 self.ending.push(ended);
                 continue;
             }
@@ -356,6 +431,11 @@ impl<'c> Relay<'c> {
         let any = !found.is_empty() || !withdrawals.is_empty();
         for part in found {
             let turn = self.turn_of(part.crossing());
+            if self.nodes[self.bridge.node_of(part.there())].lost {
+                let left = part.lost_there();
+                part.close(left);
+                continue;
+            }
             self.add(part, turn);
         }
         for withdrawal in withdrawals {
@@ -366,8 +446,7 @@ impl<'c> Relay<'c> {
 
     /// Counts a channel of this name between these ranks, and returns which one it is.
     fn turn_of(&mut self, crossing: &Crossing) -> u32 {
-        let (namespace, name, from, to) = crossing.title();
-        let turns = self.turns.entry((namespace, name.to_owned(), from, to)).or_default();
+        let turns = self.turns.entry(crossing.title().clone()).or_default();
         *turns += 1;
         *turns
     }
@@ -375,11 +454,8 @@ impl<'c> Relay<'c> {
     /// Gives a number to a channel whose end here is open, and tells the other node. Returns the number.
     fn add(&mut self, part: Part, turn: u32) -> u32 {
         let crossing = part.crossing().clone();
-        let (_, _, from, to) = crossing.title();
-        let (rank, other) =
-            if self.bridge.here().contains(&from) { (from, to) } else { (to, from) };
-        let (node, line) = (self.bridge.node_of(other), self.next);
-        self.lines.insert(line, Line { part, turn, theirs: None, node, rank, other, notice: 0 });
+        let (node, line) = (self.bridge.node_of(part.there()), self.next);
+        self.lines.insert(line, Line { part, turn, theirs: None, node, notice: 0 });
         self.next += 1;
         self.tell(node, &Frame::Open { line, turn, crossing });
         line
@@ -399,7 +475,7 @@ impl<'c> Relay<'c> {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
-                    let crossing = part.crossing().clone();
+                    let (crossing, lost) = (part.crossing().clone(), part.lost_here());
                     self.remove(line);
                     let frame = match error.kind() {
                         ErrorKind::Mismatch { theirs, .. } => {
@@ -409,7 +485,7 @@ impl<'c> Relay<'c> {
                             Frame::Closed { line, left: Left::of(&error) }
                         }
                         // There is no memory here to take over a buffer that moves.
-                        _ if lacks_memory(&error) => Frame::Closed { line, left: Left::Lost },
+                        _ if lacks_memory(&error) => Frame::Closed { line, left: lost },
                         _ => return Err(error.into()),
                     };
                     self.tell_failures()?;
@@ -452,8 +528,23 @@ impl<'c> Relay<'c> {
             self.remove(line);
             self.tell_failures()?;
             self.tell(node, &Frame::Closed { line, left });
+            return Ok(true);
         }
-        Ok(moved || messages > 0 || new || left.is_some())
+        Ok(self.tell_steps(line)? || moved || messages > 0 || new)
+    }
+
+    /// Tells the other node how the ends of a channel of degree 0, or of a shared one, meet. This comes behind what was sent
+    /// and given back. Returns whether there was anything.
+    fn tell_steps(&mut self, line: u32) -> Result<bool> {
+        let mut any = false;
+        while let Some(Line { part, node, .. }) = self.lines.get_mut(&line)
+            && let Some(step) = part.step()?
+        {
+            let node = *node;
+            self.tell(node, &Frame::Meets { line, step });
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Passes on what has arrived. Returns whether anything has.
@@ -515,6 +606,8 @@ impl<'c> Relay<'c> {
         let from = &mut self.nodes[node];
         let is_early = match frame {
             Frame::Failed(_) | Frame::Apart { .. } => false,
+            // A node that has left the round may still decide for the ranks of others.
+            Frame::Ballot { rounds, .. } => rounds > self.rounds,
             // The node may wait for ever for the next round.
             Frame::Gone(_) => !from.early.is_empty(),
             _ => from.has_left(self.rounds),
@@ -537,6 +630,11 @@ impl<'c> Relay<'c> {
                     part.give_back(messages);
                 }
             }
+            Frame::Meets { line, step } => {
+                if let Some(part) = self.part(node, line) {
+                    part.heed(step);
+                }
+            }
             Frame::Notice { line, notice } => {
                 if let Some(part) = self.part(node, line) {
                     part.set_notice(notice);
@@ -557,6 +655,11 @@ impl<'c> Relay<'c> {
                     self.bridge.withdraw(&withdrawal)?;
                 }
             }
+            Frame::Ballot { rounds, ballot, tidings } => {
+                if rounds == self.rounds {
+                    self.bridge.heed_ballot(&ballot, tidings)?;
+                }
+            }
             Frame::Ended { ended, .. } => {
                 if self.is_of(ended.rank, node) {
                     self.bridge.end(ended, message)?;
@@ -566,7 +669,7 @@ impl<'c> Relay<'c> {
                 if self.is_of(gone.rank, node) {
                     // A rank that has ended was taken out of its channels then, as lost if it was.
                     let runs = self.bridge.runs(gone.rank)?;
-                    self.close(gone.rank, if runs { Left::Lost } else { Left::Closed });
+                    self.close(gone.rank, if runs { Left::Lost(gone.rank) } else { Left::Closed });
                     self.gone[gone.rank as usize] = true;
                     if !self.bridge.bury(gone)? {
                         self.unburied.push(gone);
@@ -618,15 +721,12 @@ impl<'c> Relay<'c> {
     fn open(&mut self, node: usize, theirs: u32, turn: u32, crossing: Crossing) -> Result<()> {
         // What ranks of this node have made before comes first, so that the turns agree.
         self.find()?;
-        let (namespace, name, from, to) = crossing.title();
-        let Some(other) = [from, to].into_iter().find(|&rank| self.is_of(rank, node)) else {
-            return Err(Error::NoFrame { node });
-        };
+        let opener = crossing.openers().into_iter().find(|&rank| self.is_of(rank, node));
         // It is the answer to a channel that was told before the other node knew.
-        if self.gone[other as usize] {
+        if opener.is_some_and(|rank| self.gone[rank as usize]) {
             return Ok(());
         }
-        let turns = self.turns.get(&(namespace, name.to_owned(), from, to));
+        let turns = self.turns.get(crossing.title());
         if turns.is_some_and(|&turns| turn <= turns) {
             let same =
                 |line: &Line| line.turn == turn && line.part.crossing().title() == crossing.title();
@@ -641,6 +741,9 @@ impl<'c> Relay<'c> {
                 part.disagree(&crossing)?;
             }
             return Ok(());
+        }
+        if opener.is_none() {
+            return Err(Error::NoFrame { node });
         }
         let turn = self.turn_of(&crossing);
         match self.bridge.open(&crossing) {
@@ -657,7 +760,7 @@ impl<'c> Relay<'c> {
                 }
                 // There is no memory here for the channel.
                 _ if lacks_memory(&error) => {
-                    let (line, left) = (self.next, Left::Lost);
+                    let (line, left) = (self.next, self.bridge.lost_at(&crossing));
                     self.next += 1;
                     self.tell(node, &Frame::Open { line, turn, crossing });
                     self.tell(node, &Frame::Closed { line, left });
@@ -694,8 +797,9 @@ impl<'c> Relay<'c> {
                 if let Some(&own) = self.theirs.get(&(node, line))
                     && let Some(part) = self.remove(own)
                 {
-                    part.close(Left::Lost);
-                    self.tell(node, &Frame::Closed { line: own, left: Left::Lost });
+                    let (left, lost) = (part.lost_there(), part.lost_here());
+                    part.close(left);
+                    self.tell(node, &Frame::Closed { line: own, left: lost });
                 }
                 Ok(())
             }
@@ -707,30 +811,4 @@ impl<'c> Relay<'c> {
 fn lacks_memory(error: &mp_core::Error) -> bool {
     let kind = error.kind();
     matches!(kind, ErrorKind::Segment(SegmentError::Full { .. } | SegmentError::OutOfMemory { .. }))
-}
-
-/// How a relay waits for work.
-#[derive(Debug, Default)]
-struct Idle {
-    /// Since when there is none.
-    since: Option<Instant>,
-    slept: Duration,
-}
-
-impl Idle {
-    /// Waits for a moment after a round, if it found nothing to do.
-    fn after(&mut self, moved: bool, pending: usize) {
-        // A library may send a long message only while it is called.
-        if moved || pending > 0 {
-            *self = Self::default();
-            return thread::yield_now();
-        }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < PATIENCE {
-            thread::yield_now();
-            return;
-        }
-        self.slept = (2 * self.slept).clamp(SLEEP[0], SLEEP[1]);
-        thread::sleep(self.slept);
-    }
 }

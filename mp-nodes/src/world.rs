@@ -11,10 +11,12 @@ use crate::{error::Result, interconnect::Interconnect, nodes::Nodes};
 /// node may have another number of them. Returns the outcomes of this node's ranks, in their order, when all ranks of all
 /// nodes have ended.
 ///
-/// Ranks of one node talk through memory, as in any [`World`]. Channels of degree 1 or more lead to ranks of other nodes,
-/// too: with the same calls, types and degrees. What needs common memory works among the ranks of a node only, and is the
-/// error [`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode) otherwise. The calling thread carries the messages between
-/// the nodes. While there are none, it sleeps for up to a millisecond between two looks.
+/// Ranks of one node talk through memory, as in any [`World`]. Channels lead to ranks of other nodes, too, and shared
+/// channels have ranks of all nodes at either end: with the same calls, types and degrees. What needs common memory works
+/// among the ranks of a node only, and is the error [`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode) otherwise. The
+/// calling thread carries the messages between the nodes, and so do ranks that send to other nodes or wait. While there are
+/// none, the calling thread sleeps for up to a millisecond between two looks. The connection is used by these threads, one
+/// at a time.
 ///
 /// ```
 /// use mp_nodes::{InMemory, run};
@@ -51,10 +53,17 @@ pub fn run<T: Send>(
     ranks: usize,
     code: impl Fn(&Rank) -> mp_core::Result<T> + Sync,
 ) -> Result<Vec<std::result::Result<T, Cause>>> {
-    let mut nodes = Nodes::join_as("threads", connection, ranks)?;
+    let nodes = Nodes::join_with(true, connection, ranks)?;
     let (first, node) = (Arc::clone(&nodes.first), nodes.node());
     let world = World::threads(nodes.ranks()).among_working(nodes.working());
-    let outcomes = world.run_node(first, node, code, |bridge| nodes.serve(bridge))?;
-    nodes.end()?;
+    let mut served_by = None;
+    let outcomes = world.run_node(first, node, code, |bridge| {
+        let (nodes, served) = nodes.serve(bridge);
+        served_by = Some(nodes);
+        served
+    })?;
+    if let Some(nodes) = served_by {
+        nodes.end()?;
+    }
     Ok(outcomes)
 }

@@ -4,49 +4,17 @@ mod support;
 
 use std::sync::Barrier;
 
-use mp_core::{Rank, Result};
+use mp_core::Result;
 use onchip::collectives::{At, InPlace, packed};
 use onchip::communicator::Communicator;
 use onchip::reduce::{Max, Sum};
 use onchip::{ErrorKind, Plain};
 
+use support::plain::{affine, block, compose, elements, fold, in_communicators};
 use support::world::{WORLDS, all_succeed, world};
 
 /// Numbers of elements: none, one, some, a piece of what goes between nodes, and several pieces.
 const LENGTHS: [usize; 6] = [0, 1, 5, 8_192, 20_001, 70_000];
-
-/// A function x ↦ ax + b. Composing such functions is associative, but not commutative.
-type Affine = [u64; 2];
-
-fn compose(left: Affine, right: Affine) -> Affine {
-    [left[0].wrapping_mul(right[0]), left[0].wrapping_mul(right[1]).wrapping_add(left[1])]
-}
-
-fn affine(rank: usize, at: usize) -> Affine {
-    [2 * (rank * 7 + at) as u64 + 3, (rank * 1_000 + at) as u64]
-}
-
-fn elements<T>(length: usize, element: impl Fn(usize) -> T) -> Vec<T> {
-    (0..length).map(element).collect()
-}
-
-/// Calls code with communicators of all ranks, in several orders, and of every other rank.
-fn in_communicators(rank: &Rank, code: impl Fn(&Communicator) -> Result<()>) -> Result<()> {
-    let world = Communicator::world(rank);
-    code(&world)?;
-    let reversed = world.split(Some(0), -(rank.id() as i64))?.unwrap();
-    code(&reversed)?;
-    // Ranks of different nodes in turns, if there are several on each.
-    let here = rank.id() - rank.ranks_here().start;
-    let mixed = world.split(Some(0), here as i64)?.unwrap();
-    code(&mixed)?;
-    let half = world.split(Some(rank.id() as u64 % 2), 0)?.unwrap();
-    code(&half)
-}
-
-fn fold(ranks: std::ops::Range<usize>, at: usize) -> Option<Affine> {
-    ranks.map(|rank| affine(rank, at)).reduce(compose)
-}
 
 #[test]
 fn broadcasts_reach_all_ranks_from_any_root() {
@@ -158,11 +126,6 @@ fn reduce_scatter_leaves_each_rank_its_block() {
             })
         }));
     }
-}
-
-/// A block from one rank to another.
-fn block(from: usize, to: usize, length: usize) -> Vec<u16> {
-    elements(length, |at| (from * 1_000 + to * 100 + at) as u16)
 }
 
 #[test]

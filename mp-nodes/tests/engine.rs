@@ -9,7 +9,7 @@ use std::{
 };
 
 use mp_nodes::{Engine, Error, Interconnect, Result};
-use onchip::{Channel, Communicator};
+use onchip::{Channel, Communicator, Endpoints};
 
 use support::watchdog::Watchdog;
 
@@ -97,7 +97,8 @@ fn succeeds(output: &Output) -> String {
     format!("{out}{err}")
 }
 
-/// Ranks of all nodes exchange messages of many lengths with all others, by channels and by tags.
+/// Ranks of all nodes exchange messages of many lengths with all others, by channels and by tags. Then each sends to rank 0
+/// through a shared channel, and meets it.
 fn world(engine: Box<Engine>) -> Result<()> {
     let (node, ranks) = (engine.node(), 1 + engine.node() % 2);
     let outcomes = mp_nodes::run(engine, ranks, |rank| {
@@ -122,6 +123,21 @@ fn world(engine: Box<Engine>) -> Result<()> {
                 let mut got = vec![0; len as usize];
                 comm.send_receive(&words(rank.id()), other, len, &mut got, other, len)?;
                 assert!(got == words(other), "{len} tagged words from rank {other}");
+            }
+        }
+        let (ends, channel) = (Endpoints::new(1..=others.len(), [0]), Channel::degree(2));
+        if rank.id() > 0 {
+            let mut all = rank.shared_sender::<u64>("all", &ends, channel)?;
+            (0..20).try_for_each(|number| all.send(&number))?;
+            rank.sender::<u64>("meeting", 0, Channel::degree(0))?.send(&7)?;
+        } else if !others.is_empty() {
+            let all = rank.shared_receiver::<u64>("all", &ends, channel)?;
+            let numbers = all.iter().take(20 * others.len()).map(|number| Ok(*number?));
+            let sum = numbers.sum::<mp_core::Result<u64>>()?;
+            assert_eq!(sum, 190 * others.len() as u64);
+            for &other in &others {
+                let meeting = rank.receiver::<u64>("meeting", other, Channel::degree(0))?;
+                assert_eq!(*meeting.receive()?, 7);
             }
         }
         Ok(rank.node())

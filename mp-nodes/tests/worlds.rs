@@ -5,10 +5,11 @@ mod support;
 use std::{sync::Barrier, thread};
 
 use mp_core::{Cause, Rank, Result as CoreResult};
-use mp_nodes::{Arrived, Bytes, InMemory, Interconnect, Result};
+use mp_nodes::{InMemory, Interconnect, Result};
 use onchip::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
-use onchip::{Channel, Error, ErrorKind};
+use onchip::{Channel, ErrorKind};
 
+use support::failing::Failing;
 use support::watchdog::Watchdog;
 use support::world::{WORLDS, all_succeed, world};
 
@@ -276,14 +277,10 @@ fn ends_that_differ_are_an_error_at_both() {
 #[test]
 fn what_needs_common_memory_says_so() {
     let texts = all_succeed(world(&[1, 1], |rank| {
-        let text = |error: Error| error.to_string();
-        let other = 1 - rank.id();
-        let rendezvous = rank.sender::<u64>("meet", other, Channel::degree(0)).map(|_| ());
         let mpb = rank.mpb("lines", onchip::mpb::Mpbs::lines(1)).map(|_| ());
-        Ok([text(rendezvous.unwrap_err()), text(mpb.unwrap_err())])
+        Ok(mpb.unwrap_err().to_string())
     }));
-    for [rendezvous, mpb] in texts {
-        assert!(rendezvous.contains("another node, and channels of degree 0"), "{rendezvous}");
+    for mpb in texts {
         assert!(mpb.contains("another node, and message passing buffers"), "{mpb}");
     }
 }
@@ -348,50 +345,6 @@ fn one_rank_receives_from_any_other() {
             }
             Ok(())
         }));
-    }
-}
-
-/// A connection that sends this number of messages and then fails, as if its node had crashed.
-#[derive(Debug)]
-struct Failing(InMemory, usize);
-
-impl Interconnect for Failing {
-    fn node(&self) -> usize {
-        self.0.node()
-    }
-
-    fn nodes(&self) -> usize {
-        self.0.nodes()
-    }
-
-    fn send(&mut self, to: usize, tag: u32, bytes: Bytes) -> Result<()> {
-        let failed = || mp_nodes::Error::Engine { call: "MPI_Isend", text: "a test".to_owned() };
-        self.1 = self.1.checked_sub(1).ok_or_else(failed)?;
-        self.0.send(to, tag, bytes)
-    }
-
-    fn progress(&mut self) -> Result<usize> {
-        self.0.progress()
-    }
-
-    fn probe(&mut self) -> Result<Option<Arrived>> {
-        self.0.probe()
-    }
-
-    fn receive_into(&mut self, buffer: &mut [u8]) -> Result<()> {
-        self.0.receive_into(buffer)
-    }
-
-    fn all_gather(&mut self, words: &[u64]) -> Result<Vec<u64>> {
-        self.0.all_gather(words)
-    }
-
-    fn abort(&mut self, status: i32) -> Result<()> {
-        self.0.abort(status)
-    }
-
-    fn end(self: Box<Self>) -> Result<()> {
-        Box::new(self.0).end()
     }
 }
 

@@ -111,7 +111,8 @@ impl Between {
             let (are_ready, mut is_well) = (matches!(all, Ok(None)), all.is_ok());
             let _ = ready_to.send(all);
             if let Some(bridge) = bridge.filter(|_| are_ready) {
-                let served = nodes.serve(bridge);
+                let served;
+                (nodes, served) = nodes.serve(bridge);
                 is_well = served.is_ok();
                 let _ = served_to.send(served);
             }

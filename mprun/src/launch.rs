@@ -104,9 +104,10 @@ enum Stage {
     Grace(Instant),
     /// A SIGTERM was passed on to all ranks. They have until then to end.
     Asked(Instant),
-    /// All ranks but the one that failed were sent SIGTERM. They have until then to end.
+    /// All ranks were sent SIGTERM, except those that end by themselves: see [`Run::end`]. They have until then to end.
     Terminated(Instant),
-    /// All ranks but the one that failed were sent SIGKILL. That rank learns of their ends, and has until then to end.
+    /// All ranks were sent SIGKILL, except those that end by themselves. These learn of the ends of the others, and have
+    /// until then to end.
     Alone(Instant),
     Killed,
 }
@@ -291,7 +292,9 @@ fn start(args: &Args, record: Option<&Record>) -> Result<Started, NotStarted> {
             }
         },
         Err(error) => {
-            eprintln!("{name}: {error}");
+            // In one piece, because the launchers of other nodes may write to the same place.
+            let line = format!("{name}: {error}\n");
+            eprint!("{line}");
             between.give_up();
             status_of(&error)
         }
@@ -430,11 +433,11 @@ impl Run<'_> {
                 self.terminate();
             }
             Stage::Terminated(until) if now >= until => {
-                self.end(Signal::SIGKILL, self.announced);
+                self.end(Signal::SIGKILL, true);
                 self.stage = Stage::Alone(now + self.args.grace);
             }
             Stage::Asked(until) | Stage::Alone(until) if now >= until => {
-                self.end(Signal::SIGKILL, None);
+                self.end(Signal::SIGKILL, false);
                 self.stage = Stage::Killed;
             }
             _ => {}
@@ -442,21 +445,24 @@ impl Run<'_> {
     }
 
     fn terminate(&mut self) {
-        // The rank that failed gets no signal: it may be in a call of `run`, where it waits for the ends of the others,
-        // and its exit status must be its own.
-        self.end(Signal::SIGTERM, self.announced);
+        self.end(Signal::SIGTERM, true);
         // A stopped rank would not handle SIGTERM, so it is continued.
-        self.end(Signal::SIGCONT, self.announced);
+        self.end(Signal::SIGCONT, true);
         self.stage = Stage::Terminated(Instant::now() + self.args.grace);
     }
 
-    /// Sends a signal to all running ranks except one.
-    fn end(&mut self, signal: Signal, but: Option<usize>) {
-        for rank in self.ranks.here().filter(|&rank| Some(rank) != but) {
-            if self.ranks.ending(rank).is_none() {
-                self.ranks.signal_rank(rank, signal as i32);
-                self.ended_by_us.insert(rank);
-            }
+    /// Sends a signal to the running ranks. After a failure and with `some_report`, this leaves out the rank that failed,
+    /// whose exit status must be its own, and those that wait in a call of `run` for the ends of the others. All of them
+    /// end by themselves, and one of them reports the failures.
+    fn end(&mut self, signal: Signal, some_report: bool) {
+        let failed = self.announced.filter(|_| some_report);
+        let is_left_out =
+            |rank| failed.is_some_and(|failed| rank == failed || self.ranks.awaits_others(rank));
+        let running = |&rank: &usize| self.ranks.ending(rank).is_none() && !is_left_out(rank);
+        let to_end: Vec<usize> = self.ranks.here().filter(running).collect();
+        for rank in to_end {
+            self.ranks.signal_rank(rank, signal as i32);
+            self.ended_by_us.insert(rank);
         }
     }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use mp_model::cla::outward::Outward;
 use mp_model::cla::{Machine, Tree};
 use mp_model::in_order::Shape;
-use mp_model::nodes::{self, Algorithm, Cluster, Network, OnNode, Prediction};
+use mp_model::nodes::leaders::Combining;
+use mp_model::nodes::{self, Algorithm, Cluster, Network, OnNode, Prediction, TwoLevel};
 use onchip::collectives::Collective;
 
 use crate::drawn::draw;
@@ -87,14 +88,17 @@ fn head(cluster: &Cluster, name: &str, bytes: u64) -> Result<String, std::fmt::E
     Ok(text)
 }
 
-/// Draws what happens on each node and among the leaders.
+/// Draws what this library does on each node and among the leaders, and says how long that takes otherwise.
 fn levels(text: &mut String, cluster: &Cluster, predicted: &Prediction) -> Result<(), Error> {
-    let Prediction { two_level, flat } = predicted;
+    let Prediction { library, two_level, flat } = predicted;
     let placement = &cluster.machine.placement;
-    if two_level.chunks > 1 {
-        writeln!(text, "in {} chunks of {} bytes, each by", two_level.chunks, two_level.chunk)?;
+    if library.pieces > 1 {
+        writeln!(text, "in {} pieces of {} bytes, each by", library.pieces, library.piece)?;
     }
-    match two_level.reduce {
+    if library.together > 1 {
+        writeln!(text, "on a node, {} pieces together", library.together)?;
+    }
+    match library.reduce {
         Some(OnNode { lambda: Some(lambda), time }) => {
             writeln!(text, "on each node, all reduce to their leader: {time}")?;
             let places = Shape::new(placement.ranks(), lambda).places(0).unwrap_or_default();
@@ -105,13 +109,22 @@ fn levels(text: &mut String, cluster: &Cluster, predicted: &Prediction) -> Resul
         }
         None => {}
     }
-    let leaders = two_level.leaders;
-    writeln!(text, "among the leaders, {}: {}", leaders.algorithm, leaders.time)?;
-    course(text, leaders.algorithm, cluster.nodes)?;
-    let spread = two_level.broadcast;
+    match library.combining {
+        Some(combining) => writeln!(text, "among the leaders, {combining}")?,
+        None => writeln!(text, "among the leaders, a binary tree")?,
+    }
+    steps(text, library.combining, cluster.nodes)?;
+    let spread = library.broadcast;
     writeln!(text, "on each node, the leader broadcasts: {}", spread.predicted)?;
     draw(text, &Outward::new(placement, spread.between, spread.within).tree(0)?);
-    writeln!(text, "simulated: {}", two_level.time)?;
+    writeln!(text, "simulated: {}", library.time)?;
+    writeln!(text, "simulated with an MPI library among the leaders: {}", two_level.time)?;
+    let TwoLevel { chunks, chunk, leaders, .. } = two_level;
+    if *chunks > 1 {
+        writeln!(text, "  in {chunks} chunks of {chunk} bytes, each by")?;
+    }
+    writeln!(text, "  {}: {}", leaders.algorithm, leaders.time)?;
+    course(text, leaders.algorithm, cluster.nodes)?;
     let all = cluster.nodes * placement.ranks();
     writeln!(text, "simulated without levels: {}", flat.time)?;
     writeln!(text, "  among all {all} ranks, {}", flat.algorithm)?;
@@ -119,7 +132,20 @@ fn levels(text: &mut String, cluster: &Cluster, predicted: &Prediction) -> Resul
     Ok(())
 }
 
-/// Says which leader sends to which.
+/// Says which leader sends to which in this library: how they combine, or how they broadcast.
+fn steps(text: &mut String, combining: Option<Combining>, nodes: usize) -> std::fmt::Result {
+    match combining {
+        Some(Combining::Doubling) => course(text, Algorithm::Doubling, nodes),
+        Some(Combining::Everywhere) => writeln!(text, "  all to all others"),
+        Some(Combining::InTurns) => {
+            writeln!(text, "  a piece to each other one, then the result of its own to all others")
+        }
+        None if nodes == 1 => writeln!(text, "  nobody sends anything"),
+        None => writeln!(text, "  leader i to leaders 2i + 1 and 2i + 2"),
+    }
+}
+
+/// Says which leader sends to which in an algorithm.
 fn course(text: &mut String, algorithm: Algorithm, nodes: usize) -> std::fmt::Result {
     let distances =
         |below: usize| (0..usize::BITS).map(|bit| 1 << bit).take_while(move |&far| far < below);
@@ -183,7 +209,7 @@ mod tests {
         );
         let levels = [
             "on each node, all reduce",
-            "among the leaders, recursive doubling: ",
+            "among the leaders, recursive doubling",
             "on each node, the",
         ];
         let at = levels.map(|level| lines.iter().position(|line| line.starts_with(level)).unwrap());
@@ -194,24 +220,34 @@ mod tests {
         assert!(lines[at[1] + 2].starts_with("  2 others give theirs to a neighbour"), "{drawn}");
         assert_eq!(lines[at[2] + 1..at[2] + 5].first(), Some(&"  0"), "{drawn}");
         assert!(lines[at[2] + 5].starts_with("simulated: "), "{drawn}");
+        let other = "simulated with an MPI library among the leaders: ";
+        assert!(drawn.contains(other) && drawn.contains("  recursive doubling: "), "{drawn}");
         assert!(drawn.contains("among all 24 ranks, ") && !drawn.contains("chunks"), "{drawn}");
         assert_eq!(lines.last(), Some(&"measured: not, on several nodes"));
     }
 
     #[test]
-    fn long_messages_go_in_chunks() {
+    fn long_messages_go_in_pieces() {
         let drawn = text(64, Collective::AllReduce, 1 << 26);
         for fact in [
-            "in 64 chunks of 1048576 bytes",
-            "each combines a part",
+            "in 1024 pieces of 65536 bytes",
+            "among the leaders, each combines a part\n  a piece to each other one, ",
+            "  in 64 chunks of 1048576 bytes",
             "distance 32, 16, 8, 4, 2, 1, ",
         ] {
             assert!(drawn.contains(fact), "{fact}: {drawn}");
         }
+        let drawn = text(64, Collective::AllReduce, 1 << 20);
+        assert!(
+            drawn.contains("64 pieces of 16384 bytes, each by\non a node, 4 pieces together\n")
+        );
         let drawn = text(64, Collective::Broadcast, 8);
+        assert!(drawn.contains("  leader i to leaders 2i + 1 and 2i + 2\n"), "{drawn}");
         assert!(drawn.contains("  all to the one at distance 32, 16, 8, 4, 2, 1\n"), "{drawn}");
-        assert!(!drawn.contains("reduce"), "{drawn}");
+        assert!(!drawn.contains("reduce") && !drawn.contains("pieces"), "{drawn}");
         assert!(text(1, Collective::Broadcast, 8).contains("  nobody sends anything\n"));
+        let drawn = text(3, Collective::AllReduce, 8);
+        assert!(drawn.contains("among the leaders, each combines all\n  all to all others\n"));
     }
 
     #[test]

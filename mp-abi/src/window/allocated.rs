@@ -1,4 +1,5 @@
-//! Memory that programs have from `MPI_Alloc_mem`. Windows of it are mapped by other ranks.
+//! Memory that programs have from `MPI_Alloc_mem`. It is the world's, or, where that has no room, in files. Other ranks
+//! reach it in windows, and copy long messages and blocks from there.
 
 use std::{
     collections::BTreeMap,
@@ -7,8 +8,13 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use mp_core::WorldMemory;
+
 use super::mapping::{Owned, Place};
-use crate::error::{Class, Error};
+use crate::{
+    error::{Class, Error},
+    state,
+};
 
 /// How many pieces of memory are in files of their own, because the program needs some of the files that a process may
 /// have open.
@@ -16,6 +22,8 @@ const MOST: usize = 128;
 
 /// Memory that a program has.
 enum Memory {
+    /// Memory of the world, of this many bytes. Other ranks can copy messages from there.
+    World { memory: WorldMemory, bytes: usize },
     /// Memory that other processes can map.
     Mapped(Owned),
     /// Memory of this process. It is kept here until it is freed.
@@ -37,16 +45,21 @@ fn all() -> MutexGuard<'static, BTreeMap<usize, Memory>> {
 
 /// Where other processes find memory of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub place: Place,
-    pub offset: usize,
-    /// The bytes that are mapped.
-    pub bytes: usize,
+pub(crate) enum Found {
+    /// At this place of the world's memory.
+    InWorld(u64),
+    /// In a file. The bytes begin at `offset`. The owner has mapped `bytes` bytes of the file.
+    InFile { place: Place, offset: usize, bytes: usize },
 }
 
 /// Returns memory of this many bytes.
 pub(crate) fn allocate(bytes: usize) -> Result<*mut c_void, Error> {
     let mut all = all();
+    if let Some(memory) = state::rank().ok().and_then(|rank| rank.world_memory(bytes)) {
+        let start = memory.start().as_ptr().expose_provenance();
+        all.insert(start, Memory::World { memory, bytes });
+        return Ok(with_exposed_provenance_mut(start));
+    }
     let files = all.values().filter(|one| matches!(one, Memory::Mapped(_))).count();
     let (start, memory) = if files < MOST {
         let owned = Owned::new(bytes)?;
@@ -72,10 +85,19 @@ pub(crate) fn free(address: usize) -> Result<(), Error> {
 /// Returns where other processes find these bytes, if they are such memory.
 pub(crate) fn find(address: usize, bytes: usize) -> Option<Found> {
     let all = all();
-    let (&start, Memory::Mapped(owned)) = all.range(..=address).next_back()? else { return None };
-    let (offset, length) = (address - start, owned.mapping.bytes());
-    let is_within = offset.checked_add(bytes).is_some_and(|end| end <= length);
-    is_within.then(|| Found { place: owned.place(), offset, bytes: length })
+    let (&start, memory) = all.range(..=address).next_back()?;
+    let offset = address - start;
+    let is_within = |length| offset.checked_add(bytes).is_some_and(|end| end <= length);
+    match memory {
+        Memory::World { memory, bytes } if is_within(*bytes) => {
+            Some(Found::InWorld(memory.place() + offset as u64))
+        }
+        Memory::Mapped(owned) if is_within(owned.mapping.bytes()) => {
+            let (place, bytes) = (owned.place(), owned.mapping.bytes());
+            Some(Found::InFile { place, offset, bytes })
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -86,9 +108,9 @@ mod tests {
     fn memory_is_found_by_any_address_in_it() {
         let memory = allocate(9000).unwrap().addr();
         let found = find(memory + 10, 8990).unwrap();
-        assert_eq!((found.offset, found.bytes), (10, 9000));
+        assert!(matches!(found, Found::InFile { offset: 10, bytes: 9000, .. }));
         assert_eq!(find(memory + 10, 8991), None);
-        assert_eq!(find(memory + 9000, 0).map(|found| found.offset), Some(9000));
+        assert!(matches!(find(memory + 9000, 0), Some(Found::InFile { offset: 9000, .. })));
         free(memory).unwrap();
         assert!(find(memory, 1).is_none() && free(memory).is_err());
         // The files are used up, and memory is had all the same.

@@ -10,7 +10,8 @@ use std::{
 use nix::{libc, unistd::Pid};
 
 use super::{
-    Values, Win, allocated,
+    Values, Win,
+    allocated::{self, Found},
     epochs::Epochs,
     locks::Locks,
     mapping::{Mapping, Owned, Place},
@@ -27,7 +28,7 @@ use crate::{
     errhandler::{Handler, Slot},
     error::{Class, Error},
     info::Info,
-    splitting,
+    splitting, state,
     types::Aint,
     words::all_gather,
 };
@@ -57,6 +58,9 @@ fn check(bytes: Aint, unit: Aint) -> Result<(u64, u64)> {
     }
 }
 
+/// Stands for the file of memory that is the world's.
+const IN_WORLD: u64 = u64::MAX;
+
 /// Makes a window of memory of the program.
 pub(crate) fn create(
     comm: &Comm,
@@ -73,10 +77,15 @@ pub(crate) fn create(
         if found.is_none() {
             let_others_copy();
         }
-        let file = found.map_or(0, |found| 1 + found.place.file as u64);
-        let (offset, mapped) = found.map_or((0, 0), |found| (found.offset, found.bytes));
+        let (file, offset, mapped) = match found {
+            None => (0, 0, 0),
+            Some(Found::InWorld(place)) => (IN_WORLD, place, 0),
+            Some(Found::InFile { place, offset, bytes }) => {
+                (1 + place.file as u64, offset as u64, bytes as u64)
+            }
+        };
         let process = process::id().into();
-        [bytes, unit, process, base as u64, file, offset as u64, mapped as u64, readable()]
+        [bytes, unit, process, base as u64, file, offset, mapped, readable()]
     }))?;
     let mut memory = Vec::new();
     let me = makers.me();
@@ -84,6 +93,10 @@ pub(crate) fn create(
         let &[bytes, unit, process, theirs, file, offset, mapped, readable] = row;
         let way = if rank == me {
             Way::Direct(base)
+        } else if file == IN_WORLD {
+            let address = state::rank()?.address_of(offset, bytes as usize);
+            let nowhere = || Error::new(Class::RmaRange, "the window's memory is not the world's");
+            Way::Direct(address.ok_or_else(nowhere)?.as_ptr().expose_provenance())
         } else if file > 0 {
             let place = Place { process: process as u32, file: (file - 1) as i32 };
             let mapping = Mapping::open(place, mapped as usize)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::mpb::{AsMpb, Mpb, Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::choice::{Broadcast, choose};
@@ -15,7 +15,6 @@ use crate::events::Events;
 use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
 use crate::near::Places;
-use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::rings;
 use crate::settings::Settings;
@@ -90,7 +89,7 @@ impl Broadcasts {
         machine: Machine,
         (places, trees): (&Places, Trees),
     ) -> mp_core::Result<Broadcasts> {
-        let Settings { chunk_lines, buffers, slots, broadcast, wait, .. } = settings;
+        let Settings { chunk_lines, buffers, slots, broadcast, wait, direct, .. } = settings;
         let chunk_lines = chunk_lines.unwrap_or(CHUNK_LINES);
         let ranks = machine.ranks;
         // There is room for any tree, because all ranks must open the same memory before they know which tree is used.
@@ -114,7 +113,8 @@ impl Broadcasts {
         let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
         let mpbs = mpbs.proposing(trees.word());
-        let mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        let mut mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
+        mpb.set_lends(direct);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);
         let [by_lines, by_chunks] = [trees.lines, trees.chunks].map(|tree| tree.outward(places));
         let by_lines = LineBcast::along(&mpb, lines, by_lines).map_err(bad_settings)?;
@@ -163,15 +163,15 @@ impl Broadcasts {
         Ok(())
     }
 
-    /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Broadcasts<CheckedMpb<PolledMpb>> {
+    /// Converts the MPBs.
+    pub(crate) fn map<N>(self, convert: impl FnOnce(Mpb) -> N) -> Broadcasts<CheckedMpb<N>> {
         let Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast } = self;
-        let mpb = mpb.map(|mpb| PolledMpb::among(mpb, waits));
+        let mpb = mpb.map(convert);
         Broadcasts { mpb, machine, trees, forced, events, lines, oc_bcast }
     }
 }
 
-impl Broadcasts<CheckedMpb<PolledMpb>> {
+impl<M: AsMpb> Broadcasts<CheckedMpb<M>> {
     /// Does what [`broadcast`](Broadcasts::broadcast) does. The blocking form does not call this, because one more
     /// future around an algorithm has a noticeable cost for a short message.
     pub(crate) async fn run<T: Plain>(

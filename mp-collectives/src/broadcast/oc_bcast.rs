@@ -37,6 +37,10 @@
 //! flag is a line that two ranks take from each other, which costs 50 to 250 ns, and half as many flags made 1 MB
 //! between far cores twice as fast. Two ideas gained nothing. Messages of as many chunks as would overlap their copies
 //! need more flags. Taking the next buffer's lines back from the children ahead of time halved the rate at 8 KB.
+//!
+//! A long message that lies in the world's memory may also be [lent](MpbAccess::lend). Its place goes down the tree
+//! instead of its chunks, with [a step of its own](LENT). All ranks copy the message from the root, and report when they
+//! and the ranks below them have it. The root waits for that.
 
 use mp_core::ErrorKind;
 use mp_core::mpb::{Line, MpbAccess};
@@ -46,7 +50,13 @@ use thiserror::Error;
 
 use super::routes::{Above, Route, Routes, Trees, k_ary};
 use crate::errors::{bad_call, bad_settings};
+use crate::lending::{LENT_LEAST, Lending};
 use crate::stamp::Stamp;
+
+/// The step that says that a message is lent, or was borrowed. No message has as many chunks.
+const LENT: u32 = u32::MAX;
+/// The step that says that a message was borrowed, and that this was slow.
+const BORROWED_SLOWLY: u32 = LENT - 1;
 
 /// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +174,7 @@ pub enum BroadcastError<E> {
     Root(TreeError),
     /// The message has more chunks than can be counted.
     #[error(
-        "a message of {bytes} bytes is too long for chunks of {chunk_bytes} bytes, of which there may be 2³² − 1: use \
+        "a message of {bytes} bytes is too long for chunks of {chunk_bytes} bytes, of which there may be 2³² − 3: use \
          longer chunks, or several broadcasts"
     )]
     TooLong {
@@ -213,6 +223,7 @@ struct Flow {
     done: Vec<u64>,
     last_root: Option<usize>,
     barriers: u32,
+    lending: Lending,
 }
 
 impl OcBcast {
@@ -289,6 +300,7 @@ impl OcBcast {
             done: vec![0; degree],
             last_root: None,
             barriers: 0,
+            lending: Lending::default(),
         };
         Ok(OcBcast { routes: Routes::new(trees, mpb.rank()), flow })
     }
@@ -312,11 +324,16 @@ impl OcBcast {
             let chunks = match message.len() {
                 length if length <= chunk_bytes => u32::from(length > 0),
                 length => u32::try_from(length.div_ceil(chunk_bytes))
-                    .map_err(|_| BroadcastError::TooLong { bytes: length, chunk_bytes })?,
+                    .ok()
+                    .filter(|&chunks| chunks < BORROWED_SLOWLY)
+                    .ok_or(BroadcastError::TooLong { bytes: length, chunk_bytes })?,
             };
             flow.broadcast = flow.broadcast.wrapping_add(1);
             if flow.broadcast == 0 || flow.last_root != Some(root) {
                 flow.keep_apart(mpb, root).await?;
+            }
+            if message.len() >= LENT_LEAST && flow.lend(mpb, route, message).await? {
+                return Ok(());
             }
             let mut rest = message;
             // Algorithm 1, lines 20 to 34, for each chunk: all in this one function, because arguments that
@@ -403,6 +420,68 @@ impl Flow {
             self.notified = 0;
         }
         Ok(())
+    }
+
+    /// Lends the root's message, or borrows it if the root lends it. Returns whether it is lent.
+    async fn lend<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        route: &Route,
+        message: &mut [u8],
+    ) -> Result<bool, M::Error> {
+        let [first, slow, lent] =
+            [1, BORROWED_SLOWLY, LENT].map(|step| Stamp { operation: self.broadcast, step });
+        let (line, notify) = (self.buffer_line(self.buffer), self.notify_line());
+        let own = Line { rank: mpb.rank(), line };
+        if let Some(Above { notifier, .. }) = route.above {
+            if !self.is_known(first, self.notified) {
+                let reached = |value| first.is_reached(value);
+                self.notified = mpb.wait_flag_from(notifier, notify, reached).await?;
+            }
+            if self.notified != lent.value() {
+                return Ok(false);
+            }
+        }
+        if let Some(before) = self.filled[self.buffer].take()
+            && !self.have_said_so(route, before)
+        {
+            self.wait_for_children(mpb, route, before).await?;
+        }
+        let Some(Above { parent, index, notifier }) = route.above else {
+            let tries = !route.children.is_empty() && self.lending.try_next();
+            let lends = tries && mpb.lend(message, own).await?;
+            if lends {
+                self.next_buffer();
+                for &rank in route.told_children() {
+                    mpb.announce(Line { rank, line: notify }, lent.value()).await?;
+                }
+                self.wait_for_children(mpb, route, slow).await?;
+                self.lending.was_useful(!self.is_any_child_at(route, slow));
+            }
+            return Ok(lends);
+        };
+        self.next_buffer();
+        mpb.compare(notifier, notify)?;
+        for &rank in &route.told_siblings {
+            mpb.announce(Line { rank, line: notify }, lent.value()).await?;
+        }
+        let source = Line { rank: parent, line };
+        if !route.children.is_empty() {
+            mpb.get_own(source, 1, line).await?;
+            for &rank in route.told_children() {
+                mpb.announce(Line { rank, line: notify }, lent.value()).await?;
+            }
+        }
+        let was_slow = mpb.borrow(source, message).await?;
+        self.wait_for_children(mpb, route, slow).await?;
+        let done = if was_slow || self.is_any_child_at(route, slow) { slow } else { lent };
+        mpb.set_flag(Line { rank: parent, line: self.done_line(index) }, done.value()).await?;
+        Ok(true)
+    }
+
+    /// Returns whether the last done flag of any child was this one.
+    fn is_any_child_at(&self, route: &Route, stamp: Stamp) -> bool {
+        self.done[..route.children.len()].contains(&stamp.value())
     }
 
     /// Advances to the next buffer, in turn.

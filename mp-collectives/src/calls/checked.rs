@@ -20,6 +20,8 @@ const SHIFT: u32 = u64::BITS - MARK_BITS;
 pub struct CheckedMpb<M = Mpb> {
     mpb: M,
     history: Arc<History>,
+    /// Whether long blocks are lent.
+    lends: bool,
     /// The call in progress.
     now: u64,
     /// The bits of a line's mark that have the length of a block.
@@ -42,7 +44,13 @@ impl<M: AsMpb> CheckedMpb<M> {
         let ranks = mpb.as_mpb().ranks();
         let (compared, announced) = (vec![0; ranks], vec![[0; BLOCKS]; ranks]);
         let history = Arc::default();
-        Self { mpb, history, now: 0, lengths: 0, repeats: false, compared, announced }
+        let (lends, now, lengths, repeats) = (false, 0, 0, false);
+        Self { mpb, history, lends, now, lengths, repeats, compared, announced }
+    }
+
+    /// Makes calls lend long blocks from now on, or not: see [`Settings::direct`](crate::settings::Settings::direct).
+    pub(crate) fn set_lends(&mut self, lends: bool) {
+        self.lends = lends;
     }
 
     /// Returns the underlying MPBs.
@@ -57,9 +65,9 @@ impl<M: AsMpb> CheckedMpb<M> {
 
     /// Converts the MPBs.
     pub(crate) fn map<N>(self, convert: impl FnOnce(M) -> N) -> CheckedMpb<N> {
-        let Self { mpb, history, now, lengths, repeats, compared, announced } = self;
+        let Self { mpb, history, lends, now, lengths, repeats, compared, announced } = self;
         let mpb = convert(mpb);
-        CheckedMpb { mpb, history, now, lengths, repeats, compared, announced }
+        CheckedMpb { mpb, history, lends, now, lengths, repeats, compared, announced }
     }
 
     /// Begins a call.
@@ -207,6 +215,11 @@ impl<M: AsMpb> AsMpb for CheckedMpb<M> {
         then: impl FnOnce(u64) -> Result<()>,
     ) -> impl Future<Output = Result<()>> {
         self.mpb.wait_between(before, setter, line, reached, then)
+    }
+
+    #[inline(always)]
+    fn lends(&self) -> bool {
+        self.lends
     }
 
     #[inline(always)]

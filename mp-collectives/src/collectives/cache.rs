@@ -24,7 +24,7 @@ use crate::exchange::Exchanges;
 use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
 use crate::near::Places;
-use crate::nodes::Nodes;
+use crate::nodes::{self, Nodes};
 use crate::nonblocking;
 use crate::reduce::Reductions;
 use crate::settings::Settings;
@@ -110,13 +110,13 @@ impl Fronts {
     }
 
     pub(super) fn set(&self, of: &Communicator, settings: Settings) -> Result<()> {
-        take(&self.barriers)?.take();
-        take(&self.broadcasts)?.take();
-        take(&self.reductions)?.take();
-        take(&self.exchanges)?.take();
+        // If anything is in use, all stays as it is.
+        drop((take(&self.barriers)?, take(&self.broadcasts)?, take(&self.reductions)?));
+        drop((take(&self.exchanges)?, take(&self.nodes)?));
+        nonblocking::close(of)?;
+        self.close();
         take(&self.nodes)?.take();
         self.generation.set(self.generation.get() + 1);
-        nonblocking::close(of)?;
         of.joint().set_check(settings.check);
         settings.clone().set(of);
         self.settings.replace(settings);
@@ -211,7 +211,7 @@ impl Fronts {
 
     /// Records that a call failed. If a rank was lost, or a message of this rank could not be sent, this rank makes no
     /// more calls, and its closed buffers tell the other ranks.
-    fn leave_after(&self, error: &Error) {
+    pub(super) fn leave_after(&self, error: &Error) {
         let out_of_step = OutOfStep::after(error);
         if out_of_step.is_some() {
             self.out_of_step.replace(out_of_step);
@@ -321,31 +321,24 @@ pub(super) fn call<'a, F: Front>(
 pub(super) fn between(
     of: &Communicator,
     signature: impl FnOnce(&Settings) -> Call,
-    root: Option<usize>,
-    call: impl FnOnce(&mut Nodes) -> Result<()>,
+    call: impl AsyncFnOnce(&mut Nodes) -> Result<()>,
 ) -> Result<()> {
     of.joint().check_revoked()?;
     let fronts = Fronts::of(of)?;
-    if let Some(root) = root
-        && root >= of.size()
-    {
-        return Err(ErrorKind::NoSuchRank { rank: root, size: of.size() }.into());
-    }
     fronts.check(of, signature)?;
     let mut slot = take(&fronts.nodes)?;
     let nodes = match &mut *slot {
         Some(nodes) => nodes,
         empty => {
             let (joint, settings) = (of.joint(), fronts.settings.borrow());
-            let (rank, ranks, title) = (joint.rank(), joint.world_ranks(), joint.title());
             let name = joint.name(&format!("nodes {} ", fronts.generation.get()));
-            empty.insert(Nodes::new(&rank, ranks, name, &title, &settings)?)
+            empty.insert(Nodes::new(joint, name, &settings)?)
         }
     };
-    let called = nodes.call(call);
+    let called = nodes::call(nodes, call);
     drop(slot);
     called.map_err(|error| match error.kind() {
-        ErrorKind::BadCall { .. } => error,
+        ErrorKind::BadCall { .. } | ErrorKind::NoSuchRank { .. } => error,
         _ => failed(of, error),
     })
 }

@@ -48,8 +48,9 @@
 //! their memory, and one rank of each node exchanges the rest with those of the others. [`Settings`] that force an algorithm
 //! then have no effect, [`explain`](Communicator::explain) tells what the ranks would do on one node, and calls are not
 //! [compared](Check). A scan may wait until the node above has received, if it is four pieces of 64 KiB ahead.
-//! [`arrive`](Communicator::arrive), nonblocking operations, and the revoking and shrinking of communicators work on one
-//! node only ([`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode)).
+//! [Nonblocking operations](Communicator::nonblocking) take the same steps as blocking ones, and [`arrive`](Communicator::arrive)
+//! begins a nonblocking barrier of its own. Operations that are opened by a name work on one node only
+//! ([`OnAnotherNode`](mp_core::ErrorKind::OnAnotherNode)).
 //!
 //! # Errors
 //! All methods can return the following. [`PeerLost`](mp_core::ErrorKind::PeerLost) when a rank of the communicator was
@@ -83,6 +84,7 @@ pub use crate::explanation::{Algorithm, Candidate, Collective, Explanation};
 use crate::layout::Blocks;
 pub use crate::layout::packed;
 use crate::nodes::Nodes;
+use crate::nonblocking::{self, CollectiveRequest};
 use crate::reduce::{Operation, Prefix, Reductions};
 pub use crate::settings::Settings;
 use crate::signature;
@@ -97,14 +99,15 @@ impl Communicator {
     pub fn barrier(&self) -> Result<()> {
         let signature = |settings: &Settings| signature::barrier("barrier", settings);
         if self.spans_nodes() {
-            return between(self, signature, None, Nodes::barrier);
+            return between(self, signature, Nodes::barrier);
         }
         call(self, signature, None, Barriers::wait)?;
         Ok(())
     }
 
     /// Announces that this rank has arrived at a barrier and returns without waiting: the other ranks need not wait for
-    /// this rank while it does something else ("fuzzy barrier").
+    /// this rank while it does something else ("fuzzy barrier"). On several nodes, this is a nonblocking operation. If this
+    /// rank advances its operations in its calls only, others may have to wait until it makes one.
     ///
     /// ```
     /// use onchip::Communicator;
@@ -124,9 +127,13 @@ impl Communicator {
     #[inline]
     pub fn arrive(&self) -> Result<Arrived<'_>> {
         let signature = |settings: &Settings| signature::barrier("arrive", settings);
-        let barriers =
-            call(self, signature, None, |front: &mut Barriers| front.arrive().map(drop))?;
-        Ok(Arrived { communicator: self, barriers })
+        let how = match self.spans_nodes() {
+            true => How::Request(nonblocking::arrive(self)?),
+            false => How::Barriers(call(self, signature, None, |front: &mut Barriers| {
+                front.arrive().map(drop)
+            })?),
+        };
+        Ok(Arrived { communicator: self, how })
     }
 
     /// Sends the root's message to all ranks. All ranks call this with the same root and length, and have the message
@@ -142,7 +149,7 @@ impl Communicator {
         let signature =
             |settings: &Settings| signature::broadcast::<T>("broadcast", count, root, settings);
         if self.spans_nodes() {
-            return between(self, signature, Some(root), |nodes| nodes.broadcast(message, root));
+            return between(self, signature, async |nodes| nodes.broadcast(message, root).await);
         }
         call(self, signature, Some(root), |front: &mut Broadcasts| front.broadcast(message, root))?;
         Ok(())
@@ -164,8 +171,8 @@ impl Communicator {
     ) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "reduce", Some(root));
         if self.spans_nodes() {
-            return between(self, signature, Some(root), |nodes| {
-                nodes.reduce(vector, &operation, root)
+            return between(self, signature, async |nodes| {
+                nodes.reduce(vector, &operation, root).await
             });
         }
         call(self, signature, Some(root), |front: &mut Reductions| {
@@ -205,8 +212,8 @@ impl Communicator {
     ) -> Result<()> {
         let signature = reduction_signature(own, &operation, "reduce", Some(root));
         if self.spans_nodes() {
-            return between(self, signature, Some(root), |nodes| {
-                nodes.reduce_from(own, result, &operation, root)
+            return between(self, signature, async |nodes| {
+                nodes.reduce_from(own, result, &operation, root).await
             });
         }
         call(self, signature, Some(root), |front: &mut Reductions| {
@@ -228,7 +235,9 @@ impl Communicator {
     ) -> Result<()> {
         let signature = reduction_signature(vector, &operation, "all_reduce", None);
         if self.spans_nodes() {
-            return between(self, signature, None, |nodes| nodes.all_reduce(vector, &operation));
+            return between(self, signature, async |nodes| {
+                nodes.all_reduce(vector, &operation).await
+            });
         }
         call(self, signature, None, |front: &mut Reductions| front.all_reduce(vector, operation))?;
         Ok(())
@@ -248,8 +257,8 @@ impl Communicator {
     ) -> Result<()> {
         let signature = reduction_signature(own, &operation, "all_reduce", None);
         if self.spans_nodes() {
-            return between(self, signature, None, |nodes| {
-                nodes.all_reduce_from(own, result, &operation)
+            return between(self, signature, async |nodes| {
+                nodes.all_reduce_from(own, result, &operation).await
             });
         }
         call(self, signature, None, |front: &mut Reductions| {
@@ -268,7 +277,9 @@ impl Communicator {
         let signature = reduction_signature(vector, &operation, "scan", None);
         if self.spans_nodes() {
             let prefix = Prefix::Inclusive;
-            return between(self, signature, None, |nodes| nodes.scan(vector, &operation, prefix));
+            return between(self, signature, async |nodes| {
+                nodes.scan(vector, &operation, prefix).await
+            });
         }
         call(self, signature, None, |front: &mut Reductions| front.scan(vector, operation))?;
         Ok(())
@@ -288,7 +299,9 @@ impl Communicator {
         let signature = reduction_signature(vector, &operation, "exclusive_scan", None);
         if self.spans_nodes() {
             let prefix = Prefix::Exclusive;
-            return between(self, signature, None, |nodes| nodes.scan(vector, &operation, prefix));
+            return between(self, signature, async |nodes| {
+                nodes.scan(vector, &operation, prefix).await
+            });
         }
         call(self, signature, None, |front: &mut Reductions| {
             front.exclusive_scan(vector, operation)
@@ -318,8 +331,8 @@ impl Communicator {
         let signature =
             exchange_signature::<T>(Kind::Gather, blocks.may_differ(), count, Some(root));
         if self.spans_nodes() {
-            return between(self, signature, Some(root), |nodes| {
-                nodes.gather(own, all, blocks, root)
+            return between(self, signature, async |nodes| {
+                nodes.gather(own, all, blocks, root).await
             });
         }
         call(self, signature, Some(root), |front: &mut Exchanges| {
@@ -351,7 +364,7 @@ impl Communicator {
         let signature =
             exchange_signature::<T>(Kind::Scatter, blocks.may_differ(), count, Some(root));
         if self.spans_nodes() {
-            return between(self, signature, Some(root), |nodes| nodes.scatter(cut, blocks, root));
+            return between(self, signature, async |nodes| nodes.scatter(cut, blocks, root).await);
         }
         call(self, signature, Some(root), |front: &mut Exchanges| {
             front.scatter_of(cut, blocks, root)
@@ -375,7 +388,9 @@ impl Communicator {
         let count = own.map_or_else(|| all.len() / self.size(), <[T]>::len);
         let signature = exchange_signature::<T>(Kind::AllGather, blocks.may_differ(), count, None);
         if self.spans_nodes() {
-            return between(self, signature, None, |nodes| nodes.all_gather(own, all, blocks));
+            return between(self, signature, async |nodes| {
+                nodes.all_gather(own, all, blocks).await
+            });
         }
         call(self, signature, None, |front: &mut Exchanges| front.all_gather_of(own, all, blocks))?;
         Ok(())
@@ -403,7 +418,7 @@ impl Communicator {
             Fronts::check_counts(self, signature, sent.as_deref().unwrap_or(&expected), &expected)?;
         }
         if self.spans_nodes() {
-            return between(self, signature, None, |nodes| nodes.all_to_all(sent, received));
+            return between(self, signature, async |nodes| nodes.all_to_all(sent, received).await);
         }
         call(self, signature, None, |front: &mut Exchanges| front.all_to_all_of(sent, received))?;
         Ok(())
@@ -436,8 +451,8 @@ impl Communicator {
             signature::reduction::<T, O>(kind.name(), count, None, ranges, settings)
         };
         if self.spans_nodes() {
-            return between(self, signature, None, |nodes| {
-                nodes.reduce_scatter(cut, blocks, &operation)
+            return between(self, signature, async |nodes| {
+                nodes.reduce_scatter(cut, blocks, &operation).await
             });
         }
         call(self, signature, None, |front: &mut Reductions| {
@@ -547,11 +562,18 @@ fn reduction_signature<T: Plain, O>(
 }
 
 /// A barrier at which this rank has arrived and for which it has yet to wait. If the value is dropped, the rank's next
-/// barrier waits for this one first.
+/// barrier waits for this one first; on several nodes, the end of the communicator does.
 #[must_use = "nobody has waited yet"]
 pub struct Arrived<'a> {
     communicator: &'a Communicator,
-    barriers: RefMut<'a, Option<Barriers>>,
+    how: How<'a>,
+}
+
+/// What waits for the other ranks.
+enum How<'a> {
+    Barriers(RefMut<'a, Option<Barriers>>),
+    /// Of ranks on several nodes.
+    Request(CollectiveRequest<()>),
 }
 
 impl Arrived<'_> {
@@ -560,15 +582,16 @@ impl Arrived<'_> {
     /// # Errors
     /// The same as for [`Communicator::barrier`].
     #[inline]
-    pub fn wait(mut self) -> Result<()> {
-        match &mut *self.barriers {
-            Some(barriers) => {
-                let waited = barriers.wait();
-                drop(self.barriers);
-                waited.map_err(|error| failed(self.communicator, error))
+    pub fn wait(self) -> Result<()> {
+        let waited = match self.how {
+            How::Barriers(mut barriers) => barriers.as_mut().map_or(Ok(()), Barriers::wait),
+            How::Request(request) => {
+                let fronts = Fronts::of(self.communicator)?;
+                let waited = request.wait().map_err(|failed| failed.error);
+                return waited.inspect_err(|error| fronts.leave_after(error));
             }
-            None => Ok(()),
-        }
+        };
+        waited.map_err(|error| failed(self.communicator, error))
     }
 }
 

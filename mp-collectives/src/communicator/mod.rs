@@ -113,6 +113,7 @@ mod title;
 
 pub use agreement::check::{CHECK_VARIABLE, Check};
 pub use agreement::joint::Joint;
+pub(crate) use agreement::joint::Revocation;
 pub use agreement::ledger::{Entered, Ledger, Missing};
 pub use agreement::survivors::Agreement;
 pub use cartesian::{Cartesian, dims_create, share};

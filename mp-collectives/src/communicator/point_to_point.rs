@@ -556,6 +556,13 @@ impl Communicator {
         self.engine.work().set_unexpected_limit(bytes);
     }
 
+    /// Lets the receivers of long messages copy them directly from the memory of their sender, if that is memory of the
+    /// world. A send of such a message waits until it is received. This holds for all communicators of the family.
+    #[doc(hidden)]
+    pub fn set_direct(&self) {
+        self.engine.work().set_direct();
+    }
+
     // --- receiving ---
 
     /// Receives a message into a buffer that is long enough (`MPI_Recv`). Waits until there is one. The part of the

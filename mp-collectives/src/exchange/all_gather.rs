@@ -3,18 +3,21 @@
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
 //! ```text
-//! P          put: how many chunks rank i has put                      set by rank i
-//! P          got: how many of this one's chunks rank i has got        set by rank i
+//! P          put: twice as many chunks as rank i has put, and 1 if    set by rank i
+//!            the last is the place of a block
+//! P          got: twice as many of this one's chunks as rank i has    set by rank i
+//!            got, and 1 if it was slow to borrow the last
 //! n · chunk  the buffers, which this rank's chunks go through in turn got by all others
 //! ```
 //!
-//! Otherwise this works as in `chunks.rs`, which explains why no rank waits for ever.
+//! Otherwise this works as in `chunks.rs`, which explains why no rank waits for ever, and how a block is lent.
 
 use mp_core::mpb::{Line, MpbAccess};
 
-use super::chunks::{ChunkOptions, Got};
+use super::chunks::{ChunkOptions, Got, flag, lend};
 use super::traffic::{AllGather, Traffic};
 use super::{Extremes, ReduceOptionsError};
+use crate::lending::Lending;
 use crate::others::{after, before};
 
 /// One rank's part in a series of all-gathers of blocks of any size.
@@ -24,13 +27,16 @@ pub struct SharedAllGather {
     chunk_bytes: usize,
     /// The number of chunks that this rank has put.
     put: u64,
+    /// Whether the last of those is the place of a block that is lent in this call.
+    lends: bool,
+    lending: Lending,
     /// The counts for each rank.
     counts: Vec<Counts>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// The number of this rank's chunks that the other rank had got when this rank last looked.
+    /// The got flag when this rank last looked.
     seen_got: u64,
     got: Got,
 }
@@ -47,7 +53,9 @@ impl SharedAllGather {
         let ranks = mpb.ranks();
         let options = options.check(mpb, SharedAllGather::lines(options, ranks))?;
         let chunk_bytes = options.chunk_lines.saturating_mul(mpb.line_bytes());
-        Ok(SharedAllGather { options, chunk_bytes, put: 0, counts: vec![Counts::default(); ranks] })
+        let counts = vec![Counts::default(); ranks];
+        let (put, lends, lending) = (0, false, Lending::default());
+        Ok(SharedAllGather { options, chunk_bytes, put, lends, lending, counts })
     }
 
     /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
@@ -79,61 +87,76 @@ impl SharedAllGather {
         let Extremes { most, .. } = traffic.extremes();
         let rounds = most.div_ceil(self.chunk_bytes);
         let ahead = self.options.ahead(rounds);
+        self.lends = false;
         for round in 0..rounds + ahead {
-            let start = round * self.chunk_bytes;
             let own = traffic.own();
-            if ranks > 1
-                && own.len() > short
-                && let Some(rest @ [_, ..]) = own.get(start..)
-            {
-                self.put(mpb, &rest[..rest.len().min(self.chunk_bytes)], own.len()).await?;
+            if ranks > 1 && own.len() > short {
+                self.put(mpb, own, round).await?;
             }
             if round == 0 {
                 // This copies while the others' chunks are on their way.
                 traffic.keep();
             }
             let Some(round) = round.checked_sub(ahead) else { continue };
-            let start = round * self.chunk_bytes;
             for rank in before(me, ranks) {
                 let block = traffic.incoming(rank);
-                let room = block.len();
-                if block.len() > short
-                    && let Some(rest @ [_, ..]) = block.get_mut(start..)
-                {
-                    let most = rest.len().min(self.chunk_bytes);
+                if block.len() > short {
                     // All other ranks share a rank's first destination.
-                    let (options, from) = (self.options, (rank, 0));
+                    let (options, from) = ((self.options, self.chunk_bytes), (rank, 0));
                     let got = &mut self.counts[rank].got;
-                    got.get(mpb, options, &mut rest[..most], from, room).await?;
+                    got.get(mpb, options, block, round, from).await?;
                 }
             }
+        }
+        if self.lends {
+            self.wait_until_got(mpb, self.put).await?;
+            let fast = flag(self.put, false);
+            self.lending
+                .was_useful(after(me, ranks).all(|rank| self.counts[rank].seen_got == fast));
         }
         Ok(())
     }
 
-    /// Puts a chunk of a block of this length.
+    /// Puts chunk `round` of a block, or lends all of it.
     async fn put<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        chunk: &[u8],
-        bytes: usize,
+        block: &[u8],
+        round: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
-        self.put += 1;
-        let put = self.put;
-        let free = put.saturating_sub(options.buffers as u64);
-        for rank in after(me, ranks) {
-            let counts = &mut self.counts[rank];
-            if counts.seen_got < free {
-                let line = options.got_line(ranks, rank);
-                counts.seen_got = mpb.wait_flag_from(rank, line, |got| got >= free).await?;
-            }
+        let start = round * self.chunk_bytes;
+        if start >= block.len() || self.lends {
+            return Ok(());
         }
-        let line = options.buffer_line(ranks, 0, put);
-        mpb.put(chunk, Line { rank: me, line }).await?;
+        self.put += 1;
+        self.wait_until_got(mpb, self.put.saturating_sub(options.buffers as u64)).await?;
+        let line = options.buffer_line(ranks, 0, self.put);
+        self.lends = round == 0 && lend(mpb, &mut self.lending, block, line).await?;
+        if !self.lends {
+            let chunk = &block[start..block.len().min(start + self.chunk_bytes)];
+            mpb.put(chunk, Line { rank: me, line }).await?;
+        }
         for rank in after(me, ranks) {
-            let flag = Line { rank, line: options.put_line(me) };
-            mpb.announce_block(flag, put, bytes).await?;
+            let line = Line { rank, line: options.put_line(me) };
+            mpb.announce_block(line, flag(self.put, self.lends), block.len()).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all others have got this many chunks from here.
+    async fn wait_until_got<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        count: u64,
+    ) -> Result<(), M::Error> {
+        let wanted = flag(count, false);
+        for rank in after(mpb.rank(), mpb.ranks()) {
+            let seen = &mut self.counts[rank].seen_got;
+            if *seen < wanted {
+                let line = self.options.got_line(mpb.ranks(), rank);
+                *seen = mpb.wait_flag_from(rank, line, |got| got >= wanted).await?;
+            }
         }
         Ok(())
     }

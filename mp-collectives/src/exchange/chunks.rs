@@ -8,11 +8,16 @@
 //! 4. After every half of the buffers, the receiver reports how many chunks it has got: a flag is a line that two ranks
 //!    take from each other.
 //!
+//! A long block that lies in the world's memory may also be [lent](MpbAccess::lend): the sender puts its place instead of
+//! its first chunk, and before it returns it waits until the receiver has copied the block.
+//!
 //! The lines of an MPB, from [`ChunkOptions::first_line`] on:
 //!
 //! ```text
-//! P                    put: how many chunks rank i has put for this one    set by rank i
-//! P                    got: how many of this one's rank i has got          set by rank i
+//! P                    put: twice as many chunks as rank i has put for     set by rank i
+//!                      this one, and 1 if the last is the place of a block
+//! P                    got: twice as many of this one's as rank i has got, set by rank i
+//!                      and 1 if it was slow to borrow the last
 //! (P − 1) · n · chunk  the buffers for each other rank, which its chunks   got by that rank
 //!                      go through in turn
 //! ```
@@ -30,7 +35,14 @@ use mp_core::mpb::{Line, MpbAccess};
 
 use super::traffic::Traffic;
 use super::{Extremes, ReduceOptionsError};
+use crate::lending::{LENT_LEAST, Lending};
 use crate::others::{after, before};
+
+/// Returns the value of a flag: a number of chunks, and a fact about the last of them. The last one put may be the place
+/// of a block. To borrow the last one got may have been slow.
+pub(super) fn flag(number: u64, fact: bool) -> u64 {
+    number << 1 | u64::from(fact)
+}
 
 /// Options of the algorithm. All ranks must choose the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +116,10 @@ pub struct ChunkExchange {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     put: u64,
-    /// The number of those chunks that the other rank had got when this rank last looked.
+    /// Whether the last of those is the place of a block that is lent in this call.
+    lends: bool,
+    lending: Lending,
+    /// The got flag when this rank last looked.
     seen_got: u64,
     got: Got,
 }
@@ -113,35 +128,63 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Got {
     count: u64,
-    /// The number of chunks that the other rank had put when this rank last looked.
+    /// The put flag when this rank last looked.
     seen_put: u64,
+    /// Whether the block of this call was lent, so that it is here.
+    is_whole: bool,
 }
 
 impl Got {
-    /// Gets the next chunk from a rank. `destination` is this rank's number among that rank's destinations, and `room` is
-    /// the length of the place for the whole block.
+    /// Gets chunk `round` of a block from a rank, or all of a block that is lent. `destination` is this rank's number
+    /// among that rank's destinations.
     pub(super) async fn get<M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        options: ChunkOptions,
-        chunk: &mut [u8],
+        (options, chunk_bytes): (ChunkOptions, usize),
+        block: &mut [u8],
+        round: usize,
         (from, destination): (usize, usize),
-        room: usize,
     ) -> Result<(), M::Error> {
+        self.is_whole &= round > 0;
+        let (room, start) = (block.len(), round * chunk_bytes);
+        if self.is_whole || start >= room {
+            return Ok(());
+        }
         let (me, ranks, number) = (mpb.rank(), mpb.ranks(), self.count + 1);
-        if self.seen_put < number {
+        let wanted = flag(number, false);
+        if self.seen_put < wanted {
             let line = options.put_line(from);
-            self.seen_put = mpb.wait_flag_from(from, line, |put| put >= number).await?;
+            self.seen_put = mpb.wait_flag_from(from, line, |put| put >= wanted).await?;
         }
         mpb.compare_announced(from, options.put_line(from), room)?;
-        let line = options.buffer_line(ranks, destination, number);
-        mpb.get(Line { rank: from, line }, chunk).await?;
+        let line = Line { rank: from, line: options.buffer_line(ranks, destination, number) };
+        self.is_whole = round == 0 && self.seen_put == flag(number, true);
+        let mut slow = false;
+        if self.is_whole {
+            slow = mpb.borrow(line, block).await?;
+        } else {
+            mpb.get(line, &mut block[start..room.min(start + chunk_bytes)]).await?;
+        }
         self.count = number;
-        if number.is_multiple_of(options.half()) {
-            mpb.set_flag(Line { rank: from, line: options.got_line(ranks, me) }, number).await?;
+        if self.is_whole || number.is_multiple_of(options.half()) {
+            let line = Line { rank: from, line: options.got_line(ranks, me) };
+            mpb.set_flag(line, flag(number, slow)).await?;
         }
         Ok(())
     }
+}
+
+/// Lends a whole block by this line of the own MPB, if it is long enough, lies where others can copy it from, and that is
+/// of use. Returns whether it is lent.
+pub(super) async fn lend<M: MpbAccess>(
+    mpb: &mut M,
+    lending: &mut Lending,
+    block: &[u8],
+    line: usize,
+) -> Result<bool, M::Error> {
+    let rank = mpb.rank();
+    let tries = block.len() >= LENT_LEAST && lending.try_next();
+    Ok(tries && mpb.lend(block, Line { rank, line }).await?)
 }
 
 impl ChunkExchange {
@@ -175,12 +218,7 @@ impl ChunkExchange {
         let ahead = self.options.ahead(rounds);
         for round in 0..rounds + ahead {
             for rank in after(me, ranks) {
-                let start = round * self.chunk_bytes;
-                let block = traffic.outgoing(rank);
-                if let Some(rest @ [_, ..]) = block.get(start..) {
-                    let chunk = &rest[..rest.len().min(self.chunk_bytes)];
-                    self.put(mpb, chunk, rank, block.len()).await?;
-                }
+                self.put(mpb, traffic, rank, round).await?;
             }
             if round == ahead {
                 // This copies while the others' chunks are on their way, and while the others get the chunks from here.
@@ -188,39 +226,65 @@ impl ChunkExchange {
             }
             let Some(round) = round.checked_sub(ahead) else { continue };
             for rank in before(me, ranks) {
-                let start = round * self.chunk_bytes;
-                let block = traffic.incoming(rank);
-                let room = block.len();
-                if let Some(rest @ [_, ..]) = block.get_mut(start..) {
-                    let most = rest.len().min(self.chunk_bytes);
-                    let (options, from) = (self.options, (rank, destination(rank, me, ranks)));
-                    let got = &mut self.counts[rank].got;
-                    got.get(mpb, options, &mut rest[..most], from, room).await?;
-                }
+                let options = (self.options, self.chunk_bytes);
+                let from = (rank, destination(rank, me, ranks));
+                let got = &mut self.counts[rank].got;
+                got.get(mpb, options, traffic.incoming(rank), round, from).await?;
+            }
+        }
+        for rank in after(me, ranks) {
+            if std::mem::take(&mut self.counts[rank].lends) {
+                let put = self.counts[rank].put;
+                self.wait_until_got(mpb, rank, put).await?;
+                let Counts { lending, seen_got, .. } = &mut self.counts[rank];
+                lending.was_useful(*seen_got == flag(put, false));
             }
         }
         Ok(())
     }
 
-    async fn put<M: MpbAccess>(
+    /// Puts chunk `round` of the block for a rank, or lends all of it.
+    async fn put<T: Traffic, M: MpbAccess>(
         &mut self,
         mpb: &mut M,
-        chunk: &[u8],
+        traffic: &T,
         to: usize,
-        bytes: usize,
+        round: usize,
     ) -> Result<(), M::Error> {
         let (me, ranks, options) = (mpb.rank(), mpb.ranks(), self.options);
-        let counts = &mut self.counts[to];
-        counts.put += 1;
-        let before = counts.put.saturating_sub(options.buffers as u64);
-        if counts.seen_got < before {
-            let line = options.got_line(ranks, to);
-            counts.seen_got = mpb.wait_flag_from(to, line, |got| got >= before).await?;
+        let (block, start) = (traffic.outgoing(to), round * self.chunk_bytes);
+        self.counts[to].lends &= round > 0;
+        if start >= block.len() || self.counts[to].lends {
+            return Ok(());
         }
-        let line = options.buffer_line(ranks, destination(me, to, ranks), counts.put);
-        mpb.put(chunk, Line { rank: me, line }).await?;
-        let flag = Line { rank: to, line: options.put_line(me) };
-        mpb.announce_block(flag, counts.put, bytes).await
+        let put = self.counts[to].put + 1;
+        self.counts[to].put = put;
+        self.wait_until_got(mpb, to, put.saturating_sub(options.buffers as u64)).await?;
+        let line = options.buffer_line(ranks, destination(me, to, ranks), put);
+        let lending = &mut self.counts[to].lending;
+        let lends = round == 0 && traffic.stays() && lend(mpb, lending, block, line).await?;
+        if !lends {
+            let chunk = &block[start..block.len().min(start + self.chunk_bytes)];
+            mpb.put(chunk, Line { rank: me, line }).await?;
+        }
+        self.counts[to].lends = lends;
+        let line = Line { rank: to, line: options.put_line(me) };
+        mpb.announce_block(line, flag(put, lends), block.len()).await
+    }
+
+    /// Waits until a rank has got this many chunks from here.
+    async fn wait_until_got<M: MpbAccess>(
+        &mut self,
+        mpb: &mut M,
+        rank: usize,
+        count: u64,
+    ) -> Result<(), M::Error> {
+        let (seen, wanted) = (&mut self.counts[rank].seen_got, flag(count, false));
+        if *seen < wanted {
+            let line = self.options.got_line(mpb.ranks(), rank);
+            *seen = mpb.wait_flag_from(rank, line, |got| got >= wanted).await?;
+        }
+        Ok(())
     }
 }
 

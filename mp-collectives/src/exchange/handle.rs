@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::mpb::{AsMpb, Mpb, Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
@@ -15,7 +15,6 @@ use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
-use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::settings::Settings;
 use mp_core::mpb::{MpbAccess, complete};
@@ -91,7 +90,8 @@ impl Exchanges {
         let lines = Ways::lines_with(machine, &settings, rings)
             .ok_or_else(|| bad_settings("exchanges that take more lines than there can be"))?;
         let mpbs = Mpbs::lines(lines).growing_from(Pairs::near_lines(ranks));
-        let mpb = CheckedMpb::new(members.private_mpb(names::EXCHANGES, name, mpbs)?);
+        let mut mpb = CheckedMpb::new(members.private_mpb(names::EXCHANGES, name, mpbs)?);
+        mpb.set_lends(settings.direct);
         let ways = Ways::with_rings(&mpb, cores, &settings, rings).map_err(bad_settings)?;
         let mut exchanges = Exchanges { mpb, ways, events: Events::new() };
         exchanges.set_wait(settings.wait);
@@ -269,17 +269,17 @@ impl Exchanges {
         }
     }
 
-    /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Exchanges<CheckedMpb<PolledMpb>> {
+    /// Converts the MPBs.
+    pub(crate) fn map<N>(self, convert: impl FnOnce(Mpb) -> N) -> Exchanges<CheckedMpb<N>> {
         let Exchanges { mpb, ways, events } = self;
-        Exchanges { mpb: mpb.map(|mpb| PolledMpb::among(mpb, waits)), ways, events }
+        Exchanges { mpb: mpb.map(convert), ways, events }
     }
 }
 
 /// The asynchronous counterparts of the blocking methods. The blocking methods avoid one more future for the shortest
 /// exchanges. The futures of long exchanges are boxed, so that the others are small.
-impl Exchanges<CheckedMpb<PolledMpb>> {
-    pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
+impl<M: AsMpb> Exchanges<CheckedMpb<M>> {
+    pub(crate) fn mpb(&self) -> &CheckedMpb<M> {
         &self.mpb
     }
 

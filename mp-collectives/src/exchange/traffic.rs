@@ -23,6 +23,11 @@ pub trait Traffic {
     /// Returns the place for the block from this other rank, which sends as many bytes.
     fn incoming(&mut self, rank: usize) -> &mut [u8];
 
+    /// Returns whether the blocks for others are in memory of their own, so that they are the same when all have come.
+    fn stays(&self) -> bool {
+        true
+    }
+
     /// Copies the rank's block for itself.
     fn keep(&mut self);
 
@@ -338,6 +343,11 @@ impl Traffic for AllToAll<'_> {
     }
 
     #[inline]
+    fn stays(&self) -> bool {
+        self.send.is_some()
+    }
+
+    #[inline]
     fn keep(&mut self) {
         if let Some((send, layout)) = &self.send {
             let own = &mut self.receive[self.layout.block(self.me)];
@@ -374,6 +384,10 @@ impl<T: Traffic> Traffic for Only<'_, T> {
     fn incoming(&mut self, rank: usize) -> &mut [u8] {
         let length = self.traffic.incoming(rank).len();
         if self.takes(length) { self.traffic.incoming(rank) } else { &mut [] }
+    }
+
+    fn stays(&self) -> bool {
+        self.traffic.stays()
     }
 
     fn keep(&mut self) {

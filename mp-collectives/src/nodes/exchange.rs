@@ -6,23 +6,26 @@
 use std::borrow::Cow;
 
 use mp_core::{ErrorKind, Plain, Result};
+use mp_model::nodes::leaders::PIECE;
 
-use super::{Nodes, PIECE};
+use super::Nodes;
+use super::waiting::Waiting;
 use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout, LayoutError, packed};
 
 /// The number of bytes of a block's length in a pack.
 const WORD: usize = size_of::<u64>();
 
-impl Nodes {
+impl<M: Waiting> Nodes<M> {
     /// Gathers the blocks of all ranks at the root.
-    pub(crate) fn gather<T: Plain>(
+    pub(crate) async fn gather<T: Plain>(
         &mut self,
         own: Option<&[T]>,
         all: &mut [T],
         blocks: Blocks<'_>,
         root: usize,
     ) -> Result<()> {
+        let (at, place) = self.place(root)?;
         let layout = match self.me == root {
             true => Some(self.layout(blocks, own.map(<[T]>::len), all)?),
             false => None,
@@ -34,21 +37,20 @@ impl Nodes {
             (None, Some(layout)) => all[layout.block(self.me)].to_vec().into(),
             (None, None) => Cow::Borrowed(&*all),
         };
-        let (at, place) = self.place(root);
-        let pack = pack(self.here.gather(&own)?);
+        let pack = pack(self.here.gather(&own).await?);
         if self.mine != at {
-            return if self.leads() { self.link(at)?.send_all(&pack) } else { Ok(()) };
+            return if self.leads() { self.link(at)?.send_all(&pack).await } else { Ok(()) };
         }
         let mut packs = Vec::new();
         if self.leads() {
             for group in 0..self.groups.len() {
                 match group == at {
                     true => packs.extend_from_slice(&pack),
-                    false => packs.extend(self.link(group)?.receive_all()?),
+                    false => packs.extend(self.link(group)?.receive_all().await?),
                 }
             }
         }
-        let packs = self.here.hand_down(packs, place)?;
+        let packs = self.here.hand_down(packs, place).await?;
         let Some(layout) = layout else { return Ok(()) };
         let mut rest = &packs[..];
         let mut fits = Ok(());
@@ -72,13 +74,13 @@ impl Nodes {
     }
 
     /// Scatters the root's blocks to the ranks.
-    pub(crate) fn scatter<T: Plain>(
+    pub(crate) async fn scatter<T: Plain>(
         &mut self,
         cut: Cut<'_, T>,
         blocks: Blocks<'_>,
         root: usize,
     ) -> Result<()> {
-        let (at, place) = self.place(root);
+        let (at, place) = self.place(root)?;
         let mut packs = Vec::new();
         if self.me == root {
             let (own, all) = match &cut {
@@ -96,10 +98,10 @@ impl Nodes {
         }
         self.begin()?;
         let pack = if self.mine == at {
-            let packs = self.here.hand_up(packs, place)?;
-            self.send_packs(&packs, root)?
+            let packs = self.here.hand_up(packs, place).await?;
+            self.send_packs(&packs, root).await?
         } else if self.leads() {
-            self.link(at)?.receive_all()?
+            self.link(at)?.receive_all().await?
         } else {
             Vec::new()
         };
@@ -117,11 +119,11 @@ impl Nodes {
         let ranks = if self.leads() { self.here.size() } else { 0 };
         let Some((blocks, _)) = unpack(&pack, ranks) else { return Err(torn(root)) };
         let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
-        self.here.scatter(&lengths, &blocks.concat(), own)
+        self.here.scatter(&lengths, &blocks.concat(), own).await
     }
 
     /// Sends the other leaders their packs, at the leader of the root's node. Returns the node's own.
-    fn send_packs(&mut self, packs: &[u8], root: usize) -> Result<Vec<u8>> {
+    async fn send_packs(&mut self, packs: &[u8], root: usize) -> Result<Vec<u8>> {
         let (mut own, mut rest) = (Vec::new(), packs);
         if self.leads() {
             for group in 0..self.groups.len() {
@@ -133,7 +135,7 @@ impl Nodes {
                 let pack = &before[..before.len() - after.len()];
                 match group == self.mine {
                     true => own = pack.to_vec(),
-                    false => self.link(group)?.send_all(pack)?,
+                    false => self.link(group)?.send_all(pack).await?,
                 }
             }
         }
@@ -141,7 +143,7 @@ impl Nodes {
     }
 
     /// Gathers the blocks of all ranks at every rank.
-    pub(crate) fn all_gather<T: Plain>(
+    pub(crate) async fn all_gather<T: Plain>(
         &mut self,
         own: Option<&[T]>,
         all: &mut [T],
@@ -154,12 +156,12 @@ impl Nodes {
             Some(own) => bytemuck::cast_slice(own).into(),
             None => all[layout.block(self.me)].to_vec().into(),
         };
-        let (_, mut together) = self.here.gather(&own)?;
+        let (_, mut together) = self.here.gather(&own).await?;
         let order = self.groups.concat();
         let total = order.iter().map(|&rank| layout.block(rank).len()).sum();
         if self.leads() {
             let out = self.others().map(|group| (group, together.clone())).collect();
-            let mut packs = self.swap(out)?;
+            let mut packs = self.swap(out).await?;
             packs.insert(self.mine, together);
             together = packs.concat();
             if together.len() != total {
@@ -168,7 +170,7 @@ impl Nodes {
             }
         }
         together.resize(total, 0);
-        self.here.broadcast(&mut together, 0)?;
+        self.here.broadcast(&mut together, 0).await?;
         let mut rest = &together[..];
         for rank in order {
             let place = &mut all[layout.block(rank)];
@@ -180,7 +182,7 @@ impl Nodes {
     }
 
     /// Exchanges blocks between all ranks.
-    pub(crate) fn all_to_all<T: Plain>(
+    pub(crate) async fn all_to_all<T: Plain>(
         &mut self,
         sent: Option<(&[T], Blocks<'_>)>,
         (received, blocks): (&mut [T], Blocks<'_>),
@@ -195,16 +197,16 @@ impl Nodes {
             None => self.rows(received, &incoming),
         };
         self.begin()?;
-        let (lengths, rows) = self.here.gather(&own)?;
+        let (lengths, rows) = self.here.gather(&own).await?;
         let mut to_ranks = (Vec::new(), Vec::new());
         if self.leads() {
-            let packs = self.swap_blocks(&lengths, &rows)?;
+            let packs = self.swap_blocks(&lengths, &rows).await?;
             to_ranks = self.sorted(&packs)?;
         }
         let ranks = self.members.len();
         let length: usize = (0..ranks).map(|rank| incoming.block(rank).len()).sum();
         let mut column = vec![0; WORD * ranks + length];
-        self.here.scatter(&to_ranks.0, &to_ranks.1, &mut column)?;
+        self.here.scatter(&to_ranks.0, &to_ranks.1, &mut column).await?;
         let Some((blocks, _)) = unpack(&column, ranks) else { return Err(torn(self.me)) };
         for (rank, block) in blocks.into_iter().enumerate() {
             let place = &mut received[incoming.block(rank)];
@@ -226,7 +228,7 @@ impl Nodes {
 
     /// Exchanges what the ranks of each node send to those of all others. Returns for each group a pack of the blocks from
     /// its ranks to those of this one, by sender and then by receiver.
-    fn swap_blocks(&mut self, lengths: &[u64], rows: &[u8]) -> Result<Vec<Vec<u8>>> {
+    async fn swap_blocks(&mut self, lengths: &[u64], rows: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut senders = Vec::new();
         for row in packed(lengths.iter().map(|&length| length as usize)) {
             let row = unpack(&rows[row], self.members.len()).ok_or_else(|| torn(self.me))?;
@@ -239,7 +241,7 @@ impl Nodes {
             pack((blocks.iter().map(|block| block.len() as u64).collect(), blocks.concat()))
         };
         let (out, own) = (self.others().map(|group| (group, to(group))).collect(), to(self.mine));
-        let mut packs = self.swap(out)?;
+        let mut packs = self.swap(out).await?;
         packs.insert(self.mine, own);
         Ok(packs)
     }
@@ -267,25 +269,25 @@ impl Nodes {
     }
 
     /// Sends each other leader a message, and receives one from each. Returns these in the order of the groups.
-    fn swap(&mut self, out: Vec<(usize, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
+    async fn swap(&mut self, out: Vec<(usize, Vec<u8>)>) -> Result<Vec<Vec<u8>>> {
         for (group, message) in &out {
-            self.link(*group)?.send(&(message.len() as u64).to_le_bytes())?;
+            self.link(*group)?.send(&(message.len() as u64).to_le_bytes()).await?;
         }
         let mut all = Vec::new();
         for (group, _) in &out {
-            all.push(vec![0; self.link(*group)?.receive_length()?]);
+            all.push(vec![0; self.link(*group)?.receive_length().await?]);
         }
         let longest = out.iter().map(|(_, message)| message).chain(&all).map(Vec::len).max();
         for start in (0..longest.unwrap_or(0)).step_by(PIECE) {
             for (group, message) in &out {
                 if let Some(rest) = message.get(start..).filter(|rest| !rest.is_empty()) {
-                    self.link(*group)?.send(&rest[..rest.len().min(PIECE)])?;
+                    self.link(*group)?.send(&rest[..rest.len().min(PIECE)]).await?;
                 }
             }
             for ((group, _), message) in out.iter().zip(&mut all) {
                 if let Some(rest) = message.get_mut(start..).filter(|rest| !rest.is_empty()) {
                     let length = rest.len().min(PIECE);
-                    self.link(*group)?.receive(&mut rest[..length])?;
+                    self.link(*group)?.receive(&mut rest[..length]).await?;
                 }
             }
         }

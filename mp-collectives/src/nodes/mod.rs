@@ -12,48 +12,68 @@
 //!
 //! Long messages go in pieces, so that the nodes and the channels between them work at the same time.
 //!
+//! The operations are written once, as futures. In a blocking call everything waits inside, so [`complete`] polls the future
+//! once. A nonblocking operation is such a future in a [front](crate::nonblocking), like the operations on one node. Where a
+//! blocking call would wait, the future is pending. The threads that advance the front poll it again.
+//!
 //! | file | what it is |
 //! |---|---|
-//! | `link` | the channels between two leaders |
+//! | `link`, `losses` | the channels between two leaders, and what ends their waits |
 //! | `here` | the operations of the ranks of one node |
+//! | `waiting` | how ranks wait in all this |
 //! | `broadcast`, `reduce`, `scan`, `exchange` | the operations, by kind |
 //!
 //! # Why nothing waits forever
 //!
-//! All leaders take the same steps in the same order. Where two of them send to each other in a step, both send before they
-//! receive. What is sent in a step is received in the same step or in the next one, and each leader sends at most two pieces
-//! to another one in a step. A channel has room for four. So of the leaders that send to each other, the one that is behind
-//! the others never waits for room.
+//! All leaders take the same steps in the same order. A step is a piece, with all its rounds, or a turn of pieces. Where
+//! leaders send to each other in a round or a turn, all send before they receive. What is sent in a step is received in the
+//! same step or in the next one, and each leader sends at most two pieces to another one in a step. A channel has room for
+//! four. So a leader waits for room only for one that has not come to its step. The leader that is behind all others never
+//! does, and what it waits for was sent, or will be.
 //!
 //! # When a call fails
 //!
 //! A rank whose call fails tells the others which rank was lost: leaders by a channel, ranks of its node by a line. Then
 //! it closes everything, also what it has not opened before. That ends the others' calls, and they do the same.
+//!
+//! A rank that knows of a loss need not make the call that others wait in, for instance if it has learned of the loss by an
+//! operation of another kind. So all waits also end for the loss itself: those for other nodes at once, and those for lines
+//! when the rank next looks (`here`).
+//!
+//! When the communicator is revoked, each node hears of that by itself. It ends all waits, for lines and for other nodes.
 
 mod broadcast;
 mod exchange;
 mod here;
 mod link;
+mod losses;
 mod reduce;
 mod scan;
+mod waiting;
 
 use std::ops::Range;
 use std::sync::Arc;
 
+use mp_core::mpb::{Mpb, complete};
 use mp_core::{Error, ErrorKind, Plain, Rank, Result};
+use mp_model::nodes::leaders::PIECE;
 
 use self::here::Here;
-use self::link::{Link, PIECE};
-use crate::communicator::Title;
+use self::link::Link;
+use self::losses::Losses;
+use self::waiting::Waiting;
+use crate::communicator::Joint;
 use crate::communicator::error::lost;
 use crate::errors::bad_call;
+use crate::nonblocking::{Left, Waits};
 use crate::settings::Settings;
 
 /// One rank's part in the collective operations of a communicator whose ranks are on several nodes.
-pub(crate) struct Nodes {
+pub(crate) struct Nodes<M = Mpb> {
     rank: Rank,
     /// The numbers of the communicator's ranks in the world.
     members: Vec<usize>,
+    losses: Arc<Losses>,
     /// This rank's number.
     me: usize,
     /// The communicator's ranks on each node that has any.
@@ -63,7 +83,7 @@ pub(crate) struct Nodes {
     /// Whether each group's ranks follow those of the group before, so that groups can be combined in the order of ranks.
     in_order: bool,
     name: String,
-    here: Here,
+    here: Here<M>,
     /// At a leader: the channels to and from the leader of each other group.
     links: Vec<Option<Link>>,
     /// The channels of scans, from the rank below and to the rank above, if they are open.
@@ -76,19 +96,14 @@ pub(crate) struct Nodes {
     failed: Option<String>,
 }
 
-impl Nodes {
-    /// Makes this rank's part in the operations of these ranks of the world. The title describes their communicator, and
-    /// `name` is the prefix of the names of everything that its ranks open.
+impl<M: Waiting> Nodes<M> {
+    /// Makes this rank's part in the operations of a communicator's ranks. `name` is the prefix of the names of everything that
+    /// they open.
     ///
     /// # Errors
-    /// [`NoSuchRank`](ErrorKind::NoSuchRank).
-    pub(crate) fn new(
-        rank: &Rank,
-        members: Vec<usize>,
-        name: String,
-        title: &Arc<Title>,
-        settings: &Settings,
-    ) -> Result<Self> {
+    /// [`NoSuchRank`](ErrorKind::NoSuchRank); for lack of memory.
+    pub(crate) fn new(joint: Joint<'_>, name: String, settings: &Settings) -> Result<Self> {
+        let (rank, members) = (joint.rank(), joint.world_ranks());
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut nodes = Vec::new();
         for (local, &member) in members.iter().enumerate() {
@@ -110,13 +125,15 @@ impl Nodes {
         };
         let in_order = groups.concat().is_sorted();
         let ranks = groups[mine].iter().map(|&local| members[local]).collect();
-        let here = Here::new(rank, ranks, &name, title, settings);
+        let losses = Arc::new(Losses::of(&rank, members.clone(), joint.revocation()));
+        let here = Here::new(&rank, ranks, &name, &joint.title(), (settings, &losses))?;
         let links = groups.iter().map(|_| None).collect();
-        let (rank, settings, begun, failed) = (rank.clone(), settings.clone(), false, None);
+        let (settings, begun, failed) = (settings.clone(), false, None);
         let (below, above) = (None, None);
         Ok(Self {
             rank,
             members,
+            losses,
             me,
             groups,
             mine,
@@ -132,20 +149,40 @@ impl Nodes {
         })
     }
 
-    /// Makes a call. If it is refused before this rank has done anything, the rank can make others. After any other error it
-    /// can't, and neither can the other ranks.
+    /// Returns where the operations wait, if that is not in calls.
+    pub(crate) fn waits(&self) -> Option<&Arc<Waits>> {
+        self.here.waits()
+    }
+
+    /// Returns this rank's number, and the number of ranks.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.me, self.members.len())
+    }
+
+    /// Returns the number of a rank of the world.
+    pub(crate) fn number_of(&self, world_rank: usize) -> Option<usize> {
+        self.members.iter().position(|&member| member == world_rank)
+    }
+
+    /// Prepares for a call.
     ///
     /// # Errors
-    /// Those of the call, and [`FailedBefore`](ErrorKind::FailedBefore) after one that has failed.
-    pub(crate) fn call(&mut self, call: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    /// [`FailedBefore`](ErrorKind::FailedBefore) after a call that has failed.
+    pub(crate) fn start(&mut self) -> Result<()> {
         if let Some(reason) = &self.failed {
             return Err(ErrorKind::FailedBefore { reason: reason.clone() }.into());
         }
         self.begun = false;
-        match call(self) {
-            Err(error) if self.begun => Err(self.fail(error)),
-            ended => ended,
-        }
+        Ok(())
+    }
+
+    /// Ends a call with this outcome. If it was refused before this rank has done anything, the rank can make others. After
+    /// any other error it can't, and neither can the other ranks.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub(crate) fn end(&mut self, outcome: Result<()>) -> Result<()> {
+        outcome.map_err(|error| if self.begun { self.fail(error) } else { error })
     }
 
     /// Notes that the call has been found to be one that can be made. Opens the channels to other leaders, if this is the
@@ -163,7 +200,8 @@ impl Nodes {
     /// Opens the channels to and from another rank. Does not wait until that rank opens its ends.
     fn open(&self, other: usize, what: &str) -> Result<Link> {
         let name = format!("{}{what}", self.name);
-        Link::open(&self.rank, &name, (other, self.members[other]), self.settings.wait)
+        let (wait, waits) = (self.settings.wait, self.here.waits());
+        Link::open(&self.rank, &name, (other, self.members[other]), &self.losses, wait, waits)
     }
 
     /// Ends this rank's calls after one that has failed, tells the other ranks, and returns the error for the caller.
@@ -194,10 +232,21 @@ impl Nodes {
         error
     }
 
+    /// Ends this rank's calls because the code of an operation has panicked, so that the others lose this rank.
+    #[cold]
+    pub(crate) fn abandon(&mut self) {
+        if let Some(waits) = self.here.waits() {
+            waits.leave(Left::Lost);
+        }
+        // Others may wait, now or later, in what this rank has not opened yet. It leaves that as well.
+        let _ = self.begin();
+        let _ = self.open_scans();
+        self.here.tell(self.rank.id());
+    }
+
     /// Returns a member that was lost, as far as this rank knows or another one of this node has told.
     fn lost(&self) -> Option<usize> {
-        let known = self.members.iter().copied().find(|&member| self.rank.is_lost(member));
-        known.or_else(|| self.here.told())
+        self.losses.lost().or_else(|| self.here.told())
     }
 
     fn leads(&self) -> bool {
@@ -205,16 +254,16 @@ impl Nodes {
     }
 
     /// Returns the group of a rank, and its number there.
-    fn place(&self, rank: usize) -> (usize, usize) {
+    fn place(&self, rank: usize) -> Result<(usize, usize)> {
         let found =
             self.groups.iter().enumerate().find_map(|(group, ranks)| {
                 ranks.binary_search(&rank).ok().map(|place| (group, place))
             });
-        found.unwrap_or_default()
+        found.ok_or_else(|| ErrorKind::NoSuchRank { rank, size: self.members.len() }.into())
     }
 
     /// Returns the other groups, in the order of their numbers.
-    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+    fn others(&self) -> impl Iterator<Item = usize> + use<M> {
         let mine = self.mine;
         (0..self.groups.len()).filter(move |&group| group != mine)
     }
@@ -226,20 +275,33 @@ impl Nodes {
     }
 
     /// Waits until all ranks have arrived.
-    pub(crate) fn barrier(&mut self) -> Result<()> {
+    pub(crate) async fn barrier(&mut self) -> Result<()> {
         self.begin()?;
-        self.here.gather_signal()?;
+        self.here.gather_signal().await?;
         if self.leads() {
             let (groups, mine) = (self.groups.len(), self.mine);
             let mut distance = 1;
             while distance < groups {
-                self.link((mine + distance) % groups)?.send(&[])?;
-                self.link((mine + groups - distance) % groups)?.receive(&mut [])?;
+                self.link((mine + distance) % groups)?.send(&[]).await?;
+                self.link((mine + groups - distance) % groups)?.receive(&mut []).await?;
                 distance *= 2;
             }
         }
-        self.here.broadcast(&mut [0], 0)
+        self.here.broadcast(&mut [0], 0).await
     }
+}
+
+/// Makes a blocking call.
+///
+/// # Errors
+/// Those of [`start`](Nodes::start) and of the call.
+pub(crate) fn call(
+    nodes: &mut Nodes,
+    call: impl AsyncFnOnce(&mut Nodes) -> Result<()>,
+) -> Result<()> {
+    nodes.start()?;
+    let outcome = complete(call(nodes));
+    nodes.end(outcome)
 }
 
 /// Cuts a vector into pieces that a channel between nodes can carry.
@@ -250,6 +312,10 @@ fn pieces<T: Plain>(length: usize) -> Result<Vec<Range<usize>>> {
             "elements of {size} bytes are too long for operations between nodes: they can have {PIECE} bytes"
         )));
     }
-    let most = PIECE.checked_div(size).unwrap_or(PIECE);
-    Ok((0..length).step_by(most).map(|start| start..length.min(start + most)).collect())
+    Ok(cut(length, PIECE.checked_div(size).unwrap_or(PIECE)))
+}
+
+/// Cuts a vector into pieces of this many elements. The last piece may be shorter.
+fn cut(length: usize, most: usize) -> Vec<Range<usize>> {
+    (0..length).step_by(most).map(|start| start..length.min(start + most)).collect()
 }

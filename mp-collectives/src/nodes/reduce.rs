@@ -1,7 +1,8 @@
 //! Reductions between nodes.
 //!
-//! The ranks of each node combine a piece at their leader. For two nodes, the leaders then exchange their results. For
-//! more, each piece is combined by one of the leaders, in turn, which sends the result to the others. Leaders combine in
+//! The ranks of each node combine a piece at their leader. Then the leaders combine what they have, in one of several ways
+//! ([`Combining`]): short vectors in rounds, in each of which they have the combination of twice as many nodes, and long
+//! ones each a part, of which they send the result to the others. To a root, elements go along a tree. Leaders combine in
 //! the order of the nodes, so that the elements are combined in the order of ranks, and all have the same bits.
 //!
 //! If the communicator's ranks are not in the order of nodes, or if the elements must be combined one after the other
@@ -10,15 +11,17 @@
 use std::ops::Range;
 
 use mp_core::{Plain, Result};
+use mp_model::nodes::leaders::{Combining, PIECE, Round, around, doubling, runs, to_root};
 
-use super::{Nodes, pieces};
+use super::waiting::Waiting;
+use super::{Nodes, cut, pieces};
 use crate::arguments::Cut;
 use crate::layout::{Blocks, Layout};
 use crate::reduce::{Operation, Order, Vector};
 
-impl Nodes {
+impl<M: Waiting> Nodes<M> {
     /// Combines the vectors of all ranks, for all ranks.
-    pub(crate) fn all_reduce<T: Plain>(
+    pub(crate) async fn all_reduce<T: Plain>(
         &mut self,
         vector: &mut [T],
         operation: &impl Operation<T>,
@@ -26,41 +29,105 @@ impl Nodes {
         let pieces = pieces::<T>(vector.len())?;
         self.begin()?;
         if self.one_by_one() {
-            return pieces
-                .into_iter()
-                .try_for_each(|piece| self.combine_all(&mut vector[piece], operation));
+            for piece in pieces {
+                self.combine_all(&mut vector[piece], operation).await?;
+            }
+            return Ok(());
         }
-        let groups = self.groups.len();
-        // The leader that combines a piece for all others, unless each combines all.
-        let combiner = |piece: usize| (groups > 2 && pieces.len() > 1).then_some(piece % groups);
-        let behind = if combiner(0).is_some() { 2 } else { 1 };
-        let piece = |number: Option<usize>| Some((number?, pieces.get(number?)?.clone()));
+        match Combining::of(self.groups.len(), size_of_val(vector)) {
+            Combining::Doubling => self.all_reduce_by_doubling(vector, &pieces, operation).await,
+            Combining::InTurns => {
+                // As many pieces for each leader, of the same length.
+                let parts = pieces.len().next_multiple_of(self.groups.len());
+                let pieces = cut(vector.len(), vector.len().div_ceil(parts));
+                self.all_reduce_in_turns(vector, &pieces, operation).await
+            }
+            Combining::Everywhere => {
+                for piece in pieces {
+                    let piece = &mut vector[piece];
+                    self.here.reduce(piece, operation).await?;
+                    if self.leads() {
+                        self.send_to(self.others(), piece).await?;
+                        self.combine(piece, operation, &mut Vec::new()).await?;
+                    }
+                    self.here.broadcast(bytemuck::cast_slice_mut(piece), 0).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Combines the vectors of all ranks in turns, in each of which each leader combines a piece. While leaders combine the
+    /// pieces of a turn, those of the next one are on their way, and the results of the last one.
+    async fn all_reduce_in_turns<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        pieces: &[Range<usize>],
+        operation: &impl Operation<T>,
+    ) -> Result<()> {
+        let (groups, mine, leads) = (self.groups.len(), self.mine, self.leads());
         let mut room = Vec::new();
-        for step in 0..pieces.len() + behind {
-            if let Some((number, piece)) = piece(Some(step)) {
-                self.here.reduce(&mut vector[piece.clone()], operation)?;
-                if self.leads() {
-                    let to = self.others().filter(|&to| combiner(number).is_none_or(|by| by == to));
-                    self.send_to(to, &vector[piece])?;
+        let turns: Vec<&[Range<usize>]> = pieces.chunks(groups).collect();
+        let piece = |turn: Option<usize>, by: usize| turns.get(turn?)?.get(by).cloned();
+        // All pieces of a run that the turn has.
+        let span = |turn: Option<usize>, run: &Range<usize>| {
+            let turn = turns.get(turn?)?;
+            let pieces = turn.get(run.start..run.end.min(turn.len()))?;
+            Some(pieces.first()?.start..pieces.last()?.end)
+        };
+        let longest = pieces.first().map_or(1, |piece| size_of_val(&vector[piece.clone()]));
+        let most = (PIECE / longest.max(1)).max(1);
+        for turn in 0..turns.len() + 2 {
+            let (last, before) = (turn.checked_sub(1), turn.checked_sub(2));
+            for run in runs(mine, groups, most) {
+                let Some(span) = span(Some(turn), &run) else { continue };
+                self.here.reduce(&mut vector[span], operation).await?;
+                for by in run.filter(|&by| leads && by != mine) {
+                    let Some(piece) = piece(Some(turn), by) else { break };
+                    self.send_to([by], &vector[piece]).await?;
                 }
             }
-            if self.leads()
-                && let Some((number, piece)) = piece(step.checked_sub(1))
-                && combiner(number).is_none_or(|by| by == self.mine)
-            {
-                self.combine(&mut vector[piece.clone()], operation, &mut room)?;
-                if combiner(number).is_some() {
-                    self.send_to(self.others(), &vector[piece])?;
-                }
+            if leads && let Some(piece) = piece(last, mine) {
+                self.combine(&mut vector[piece.clone()], operation, &mut room).await?;
+                self.send_to(around(mine, groups).filter(|&to| to != mine), &vector[piece]).await?;
             }
-            if let Some((number, piece)) = piece(step.checked_sub(behind)) {
-                if self.leads()
-                    && let Some(by) = combiner(number).filter(|&by| by != self.mine)
-                {
-                    let piece = bytemuck::cast_slice_mut(&mut vector[piece.clone()]);
-                    self.link(by)?.receive(piece)?;
+            for run in runs(mine, groups, most).rev() {
+                let Some(span) = span(before, &run) else { continue };
+                for by in run.rev().filter(|&by| leads && by != mine) {
+                    let Some(piece) = piece(before, by) else { continue };
+                    let piece = bytemuck::cast_slice_mut(&mut vector[piece]);
+                    self.link(by)?.receive(piece).await?;
                 }
-                self.here.broadcast(bytemuck::cast_slice_mut(&mut vector[piece]), 0)?;
+                self.here.broadcast(bytemuck::cast_slice_mut(&mut vector[span]), 0).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines the vectors of all ranks in rounds in which two leaders exchange what they have. The first round of a piece
+    /// begins before the others of the last one.
+    async fn all_reduce_by_doubling<T: Plain>(
+        &mut self,
+        vector: &mut [T],
+        pieces: &[Range<usize>],
+        operation: &impl Operation<T>,
+    ) -> Result<()> {
+        let (mut rounds, mut room) = (doubling(self.groups.len()), Vec::new());
+        let first = rounds.next();
+        for step in 0..pieces.len() + 1 {
+            if let Some(piece) = pieces.get(step) {
+                let piece = &mut vector[piece.clone()];
+                self.here.reduce(piece, operation).await?;
+                self.send_in(first, piece).await?;
+            }
+            if let Some(piece) = step.checked_sub(1).and_then(|last| pieces.get(last)) {
+                let piece = &mut vector[piece.clone()];
+                self.receive_in(first, piece, operation, &mut room).await?;
+                for round in rounds.clone() {
+                    self.send_in(Some(round), piece).await?;
+                    self.receive_in(Some(round), piece, operation, &mut room).await?;
+                }
+                self.here.broadcast(bytemuck::cast_slice_mut(piece), 0).await?;
             }
         }
         Ok(())
@@ -68,18 +135,18 @@ impl Nodes {
 
     /// Does what [`all_reduce`](Self::all_reduce) does with elements that are only read, and leaves the result in another
     /// place of the same length.
-    pub(crate) fn all_reduce_from<T: Plain>(
+    pub(crate) async fn all_reduce_from<T: Plain>(
         &mut self,
         own: &[T],
         result: &mut [T],
         operation: &impl Operation<T>,
     ) -> Result<()> {
-        self.all_reduce(Vector::apart(own, result)?.begin(), operation)
+        self.all_reduce(Vector::apart(own, result)?.begin(), operation).await
     }
 
     /// Does what [`reduce`](Self::reduce) does with elements that are only read, and leaves the result in another place of
     /// the same length at the root.
-    pub(crate) fn reduce_from<T: Plain>(
+    pub(crate) async fn reduce_from<T: Plain>(
         &mut self,
         own: &[T],
         result: &mut [T],
@@ -87,43 +154,42 @@ impl Nodes {
         root: usize,
     ) -> Result<()> {
         match self.me == root {
-            true => self.reduce(Vector::apart(own, result)?.begin(), operation, root),
-            false => self.reduce(&mut own.to_vec(), operation, root),
+            true => self.reduce(Vector::apart(own, result)?.begin(), operation, root).await,
+            false => self.reduce(&mut own.to_vec(), operation, root).await,
         }
     }
 
     /// Combines the vectors of all ranks in that of the root.
-    pub(crate) fn reduce<T: Plain>(
+    pub(crate) async fn reduce<T: Plain>(
         &mut self,
         vector: &mut [T],
         operation: &impl Operation<T>,
         root: usize,
     ) -> Result<()> {
-        let (at, place) = self.place(root);
+        let (at, place) = self.place(root)?;
         let mut room = Vec::new();
         let pieces = pieces::<T>(vector.len())?;
         self.begin()?;
         for piece in pieces {
             let piece = &mut vector[piece];
             if self.one_by_one() {
-                self.combine_all(piece, operation)?;
+                self.combine_all(piece, operation).await?;
                 continue;
             }
-            self.here.reduce(piece, operation)?;
-            if self.leads() && self.mine == at {
-                self.combine(piece, operation, &mut room)?;
-            } else if self.leads() {
-                self.send_to([at], piece)?;
+            self.here.reduce(piece, operation).await?;
+            for round in to_root(self.groups.len(), at) {
+                self.send_in(Some(round), piece).await?;
+                self.receive_in(Some(round), piece, operation, &mut room).await?;
             }
             if self.mine == at && place > 0 {
-                self.hand_to(place, bytemuck::cast_slice_mut(piece))?;
+                self.hand_to(place, bytemuck::cast_slice_mut(piece)).await?;
             }
         }
         Ok(())
     }
 
     /// Combines the vectors of all ranks, and leaves a block of the result at each.
-    pub(crate) fn reduce_scatter<T: Plain>(
+    pub(crate) async fn reduce_scatter<T: Plain>(
         &mut self,
         cut: Cut<'_, T>,
         blocks: Blocks<'_>,
@@ -139,7 +205,7 @@ impl Nodes {
             Cut::Apart { all, .. } => all.to_vec(),
             Cut::InPlace(all) => all.to_vec(),
         };
-        self.all_reduce(&mut all, operation)?;
+        self.all_reduce(&mut all, operation).await?;
         match cut {
             Cut::Apart { own, .. } => own.copy_from_slice(&all[block]),
             Cut::InPlace(vector) => vector[block.clone()].copy_from_slice(&all[block]),
@@ -153,17 +219,49 @@ impl Nodes {
     }
 
     /// Sends a piece to the leaders of some groups.
-    fn send_to<T: Plain>(
+    async fn send_to<T: Plain>(
         &mut self,
         groups: impl IntoIterator<Item = usize>,
         piece: &[T],
     ) -> Result<()> {
         let piece = bytemuck::cast_slice(piece);
-        groups.into_iter().try_for_each(|group| self.link(group)?.send(piece))
+        for group in groups {
+            self.link(group)?.send(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what this leader has of a piece to the leader that gets it in a round. Other ranks send nothing.
+    async fn send_in<T: Plain>(&mut self, round: Option<Round>, piece: &[T]) -> Result<()> {
+        let to = round.filter(|_| self.leads()).and_then(|round| round.to(self.mine));
+        self.send_to(to, piece).await
+    }
+
+    /// Receives what this leader gets in a round, and combines what it has with that, or replaces it by the result. Other
+    /// ranks receive nothing.
+    async fn receive_in<T: Plain>(
+        &mut self,
+        round: Option<Round>,
+        piece: &mut [T],
+        operation: &impl Operation<T>,
+        room: &mut Vec<T>,
+    ) -> Result<()> {
+        let Some(round) = round.filter(|_| self.leads()) else { return Ok(()) };
+        let Some(from) = round.from(self.mine) else { return Ok(()) };
+        if !round.combines() {
+            return self.link(from)?.receive(bytemuck::cast_slice_mut(piece)).await;
+        }
+        room.resize(piece.len(), T::zeroed());
+        self.link(from)?.receive(bytemuck::cast_slice_mut(room)).await?;
+        match from < self.mine {
+            true => combine(piece, operation, |own, at| (room[at], own)),
+            false => combine(piece, operation, |own, at| (own, room[at])),
+        }
+        Ok(())
     }
 
     /// Combines a piece with those of the other leaders, in the order of the groups.
-    fn combine<T: Plain>(
+    async fn combine<T: Plain>(
         &mut self,
         piece: &mut [T],
         operation: &impl Operation<T>,
@@ -177,7 +275,7 @@ impl Nodes {
                 combine(piece, operation, |own, at| (left[at], own));
             }
             room.resize(piece.len(), T::zeroed());
-            self.link(group)?.receive(bytemuck::cast_slice_mut(room))?;
+            self.link(group)?.receive(bytemuck::cast_slice_mut(room)).await?;
             match &mut left {
                 _ if group > self.mine => combine(piece, operation, |own, at| (own, room[at])),
                 Some(left) => combine(left, operation, |left, at| (left, room[at])),
@@ -191,14 +289,14 @@ impl Nodes {
     }
 
     /// Combines the pieces of all ranks, in their order, at each of them.
-    fn combine_all<T: Plain>(
+    async fn combine_all<T: Plain>(
         &mut self,
         piece: &mut [T],
         operation: &impl Operation<T>,
     ) -> Result<()> {
         let (length, ranks) = (piece.len(), self.members.len());
         let mut all = vec![T::zeroed(); length * ranks];
-        self.all_gather(Some(piece), &mut all, Blocks::Equal)?;
+        self.all_gather(Some(piece), &mut all, Blocks::Equal).await?;
         piece.copy_from_slice(&all[..length]);
         for next in all.chunks_exact(length).skip(1) {
             combine(piece, operation, |own, at| (own, next[at]));
@@ -207,7 +305,7 @@ impl Nodes {
     }
 
     /// Moves the leader's piece to another rank of this node.
-    fn hand_to(&mut self, place: usize, piece: &mut [u8]) -> Result<()> {
+    async fn hand_to(&mut self, place: usize, piece: &mut [u8]) -> Result<()> {
         let leads = self.leads();
         let only: Range<usize> = place..place + 1;
         let length = piece.len() as u64;
@@ -222,7 +320,7 @@ impl Nodes {
             false if self.here.me() == place => (&[][..], piece),
             false => (&[][..], &mut [][..]),
         };
-        self.here.scatter(&lengths, all, own)
+        self.here.scatter(&lengths, all, own).await
     }
 }
 

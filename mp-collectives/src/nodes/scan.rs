@@ -6,12 +6,13 @@
 
 use mp_core::{Plain, Result};
 
+use super::waiting::Waiting;
 use super::{Nodes, pieces};
 use crate::reduce::{Operation, Prefix};
 
-impl Nodes {
+impl<M: Waiting> Nodes<M> {
     /// Combines, for each rank, the vectors of the ranks below it, with or without its own.
-    pub(crate) fn scan<T: Plain>(
+    pub(crate) async fn scan<T: Plain>(
         &mut self,
         vector: &mut [T],
         operation: &impl Operation<T>,
@@ -26,7 +27,7 @@ impl Nodes {
             let mut before = None;
             if let Some(below) = &mut self.below {
                 let room = before.insert(vec![T::zeroed(); piece.len()]);
-                below.receive(bytemuck::cast_slice_mut(room))?;
+                below.receive(bytemuck::cast_slice_mut(room)).await?;
             }
             let own = piece.to_vec();
             if let Some(before) = &before {
@@ -36,11 +37,11 @@ impl Nodes {
             let combined = match prefix {
                 _ if alone => piece.to_vec(),
                 Prefix::Inclusive => {
-                    self.here.scan(piece, operation)?;
+                    self.here.scan(piece, operation, prefix).await?;
                     piece.to_vec()
                 }
                 Prefix::Exclusive => {
-                    self.here.exclusive_scan(piece, operation)?;
+                    self.here.scan(piece, operation, prefix).await?;
                     piece
                         .iter()
                         .zip(&own)
@@ -49,7 +50,7 @@ impl Nodes {
                 }
             };
             if let Some(above) = &mut self.above {
-                above.send(bytemuck::cast_slice(&combined))?;
+                above.send(bytemuck::cast_slice(&combined)).await?;
             }
             if prefix == Prefix::Exclusive && (first || alone) {
                 // The first rank of all keeps its elements.

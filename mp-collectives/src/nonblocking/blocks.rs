@@ -148,9 +148,14 @@ where
     R: AllBlocksMut<T> + Send + 'static,
 {
     async fn run(self, algorithms: &mut Algorithms, (own, all): &mut (S, R)) -> Result<()> {
-        let exchanges = algorithms.exchanges()?;
-        exchanges.note(self.mark);
         let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
+        let exchanges = match algorithms {
+            Algorithms::Here(here) => here.exchanges()?,
+            Algorithms::Between(nodes) => {
+                return Box::pin(nodes.gather(own, all, blocks, self.root)).await;
+            }
+        };
+        exchanges.note(self.mark);
         let mut traffic = Gather::new(exchanges.mpb(), own, all, blocks, self.root)?;
         exchanges.run(Collective::Gather, &mut traffic).await
     }
@@ -169,9 +174,14 @@ where
     R: OwnPlace<T, S> + Send + 'static,
 {
     async fn run(self, algorithms: &mut Algorithms, (all, own): &mut (S, R)) -> Result<()> {
-        let exchanges = algorithms.exchanges()?;
-        exchanges.note(self.mark);
         let (cut, blocks) = own.cut(all);
+        let exchanges = match algorithms {
+            Algorithms::Here(here) => here.exchanges()?,
+            Algorithms::Between(nodes) => {
+                return Box::pin(nodes.scatter(cut, blocks, self.root)).await;
+            }
+        };
+        exchanges.note(self.mark);
         let mut traffic = Scatter::new(exchanges.mpb(), cut, blocks, self.root)?;
         exchanges.run(Collective::Scatter, &mut traffic).await
     }
@@ -189,9 +199,14 @@ where
     R: AllBlocksMut<T> + Send + 'static,
 {
     async fn run(self, algorithms: &mut Algorithms, (own, all): &mut (S, R)) -> Result<()> {
-        let exchanges = algorithms.exchanges()?;
-        exchanges.note(self.mark);
         let (own, (all, blocks)) = (own.own_block(), all.all_blocks_mut());
+        let exchanges = match algorithms {
+            Algorithms::Here(here) => here.exchanges()?,
+            Algorithms::Between(nodes) => {
+                return Box::pin(nodes.all_gather(own, all, blocks)).await;
+            }
+        };
+        exchanges.note(self.mark);
         let mut traffic = AllGather::new(exchanges.mpb(), own, all, blocks)?;
         exchanges.run_to_all(&mut traffic).await
     }
@@ -209,9 +224,12 @@ where
     R: AllBlocksMut<T> + Send + 'static,
 {
     async fn run(self, algorithms: &mut Algorithms, (send, receive): &mut (S, R)) -> Result<()> {
-        let exchanges = algorithms.exchanges()?;
-        exchanges.note(self.mark);
         let (sent, received) = (send.sent_blocks(), receive.all_blocks_mut());
+        let exchanges = match algorithms {
+            Algorithms::Here(here) => here.exchanges()?,
+            Algorithms::Between(nodes) => return Box::pin(nodes.all_to_all(sent, received)).await,
+        };
+        exchanges.note(self.mark);
         let mut traffic = AllToAll::new(exchanges.mpb(), sent, received)?;
         exchanges.run(Collective::AllToAll, &mut traffic).await
     }
@@ -230,8 +248,13 @@ where
     O: Operation<T> + Send + Sync + 'static,
 {
     async fn run(self, algorithms: &mut Algorithms, (vector, result): &mut (S, R)) -> Result<()> {
-        let reductions = algorithms.reductions()?;
         let (cut, blocks) = result.cut(vector);
+        let reductions = match algorithms {
+            Algorithms::Here(here) => here.reductions()?,
+            Algorithms::Between(nodes) => {
+                return Box::pin(nodes.reduce_scatter(cut, blocks, &self.operation)).await;
+            }
+        };
         let mut parts = Parts::new(reductions.mpb(), cut, blocks)?;
         reductions.run_reduce_scatter(&mut parts, &self.operation).await
     }

@@ -1,10 +1,14 @@
 //! Nonblocking collectives: broadcasts, barriers, reductions and scans.
 
+use std::future::poll_fn;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 
 use crate::communicator::error::{lost, revoked};
-use crate::communicator::{Entered, Ledger, Missing};
+use crate::communicator::{Entered, Joint, Ledger, Missing};
+use mp_core::delegate::discard;
 use mp_core::mpb::MpbAccess;
 use mp_core::names::Namespace;
 use mp_core::{Call, Error, ErrorKind, Plain, Rank, Result, Wait};
@@ -19,6 +23,7 @@ use crate::calls::{Board, CheckedMpb};
 use crate::errors::bad_call;
 use crate::exchange::Exchanges;
 use crate::members::{Members, names};
+use crate::nodes::Nodes;
 use crate::reduce::{Operation, Prefix, Reductions};
 use crate::settings::Settings;
 use crate::signature;
@@ -70,10 +75,19 @@ pub struct Nonblocking {
     ranks: usize,
 }
 
-/// The algorithms of a front. Those that need much memory are opened when they are first needed, by all ranks at the
-/// same call.
+/// The algorithms of a front.
+#[expect(clippy::large_enum_variant, reason = "a front has one of them, on the heap")]
+pub(super) enum Algorithms {
+    /// Those of ranks that have common memory.
+    Here(Here),
+    /// Those of ranks on several nodes.
+    Between(Nodes<PolledMpb>),
+}
+
+/// The algorithms of ranks that have common memory. Those that need much memory are opened when they are first needed, by
+/// all ranks at the same call.
 #[derive(Debug)]
-pub(super) struct Algorithms {
+pub(super) struct Here {
     rank: Rank,
     /// The ranks of the world that take part, or `None` for all.
     members: Option<Vec<usize>>,
@@ -94,7 +108,7 @@ pub(super) struct Algorithms {
 /// The greatest length of a name, in bytes.
 const NAME: usize = 64;
 
-impl Algorithms {
+impl Here {
     /// Returns a name that the MPBs of no other front have, in whatever order the fronts make their first calls. A long
     /// name is truncated.
     fn name_of(&self, what: &str) -> String {
@@ -122,15 +136,9 @@ impl Algorithms {
         if board.ended().is_some() {
             self.waits.leave(Left::Closed);
         }
-        match error.kind() {
-            &ErrorKind::PeerLost { world_rank, .. } => {
-                let members = self.members.iter().flatten();
-                let local = members.copied().position(|member| member == world_rank);
-                lost(local.unwrap_or(world_rank), world_rank)
-            }
-            ErrorKind::Revoked { .. } => revoked(),
-            _ => error,
-        }
+        localized(error, |world_rank| {
+            self.members.iter().flatten().position(|&member| member == world_rank)
+        })
     }
 
     /// Waits until all ranks have made the same call.
@@ -148,16 +156,67 @@ impl Algorithms {
     }
 }
 
+/// Returns the error for a communicator, in which a rank of the world has the number that `number_of` returns.
+fn localized(error: Error, number_of: impl FnOnce(usize) -> Option<usize>) -> Error {
+    match error.kind() {
+        &ErrorKind::PeerLost { world_rank, .. } => {
+            lost(number_of(world_rank).unwrap_or(world_rank), world_rank)
+        }
+        ErrorKind::Revoked { .. } => revoked(),
+        _ => error,
+    }
+}
+
+impl Algorithms {
+    /// Prepares for an operation.
+    fn start(&mut self) -> Result<()> {
+        match self {
+            Algorithms::Here(here) => {
+                here.board.as_ref().and_then(|board| board.ended()).map_or(Ok(()), Err)
+            }
+            Algorithms::Between(nodes) => nodes.start(),
+        }
+    }
+
+    /// Ends the operations of ranks on several nodes because the program's code has panicked in one.
+    fn abandon(&mut self) {
+        if let Algorithms::Between(nodes) = self {
+            nodes.abandon();
+        }
+    }
+
+    /// Ends an operation with this outcome.
+    #[inline]
+    fn end(&mut self, outcome: Result<()>) -> Result<()> {
+        match (self, outcome) {
+            (_, Ok(())) => Ok(()),
+            (Algorithms::Here(here), Err(error)) => Err(here.failed(error)),
+            (Algorithms::Between(nodes), outcome) => nodes
+                .end(outcome)
+                .map_err(|error| localized(error, |world_rank| nodes.number_of(world_rank))),
+        }
+    }
+}
+
+impl std::fmt::Debug for Algorithms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Algorithms::Here(here) => here.fmt(f),
+            Algorithms::Between(_) => f.debug_struct("Nodes").finish_non_exhaustive(),
+        }
+    }
+}
+
 /// Access to the algorithms that are opened when they are first needed.
 macro_rules! opened {
     ($($front:ident, $slot:ident);*) => {
-        impl Algorithms {
+        impl Here {
             $(pub(super) fn $slot(&mut self) -> Result<&mut $front<CheckedMpb<PolledMpb>>> {
                 if self.$slot.is_none() {
                     let name = self.name_of(stringify!($slot));
                     let mut opened = $front::open(self.members(), &name, self.settings.clone())?;
                     self.board.iter().for_each(|board| opened.watch(board));
-                    self.$slot = Some(opened.polled(&self.waits));
+                    self.$slot = Some(opened.map(|mpb| PolledMpb::among(mpb, &self.waits)));
                 }
                 self.$slot.as_mut().ok_or_else(|| bad_call("what was just opened is gone"))
             })*
@@ -199,7 +258,7 @@ impl Nonblocking {
         board.iter().for_each(|board| barriers.watch(board));
         let (barriers, waits) = barriers.polled();
         let own = waits.now();
-        let algorithms = Algorithms {
+        let algorithms = Here {
             serial: own.mpb().serial(),
             rank: rank.clone(),
             members: members.named().map(<[usize]>::to_vec),
@@ -213,9 +272,26 @@ impl Nonblocking {
             reductions: None,
             exchanges: None,
         };
-        let front = Front::open(rank, progress, waits, algorithms)?;
+        let front = Front::open(rank, progress, waits, Algorithms::Here(algorithms))?;
         let (rank, ranks) = (own.mpb().rank(), own.mpb().ranks());
         Ok(Nonblocking { front, settings, ledger: None, called: None, rank, ranks })
+    }
+
+    /// Opens the operations of a communicator whose ranks are on several nodes. `name` is the prefix of the names of
+    /// everything that they open.
+    pub(super) fn open_between(
+        joint: Joint<'_>,
+        name: String,
+        progress: impl Into<Progress>,
+        settings: Settings,
+    ) -> Result<Nonblocking> {
+        let settings = Settings { wait: Wait::default(), ..settings };
+        let nodes = Nodes::new(joint, name, &settings)?;
+        let waits = nodes.waits().cloned();
+        let waits = waits.ok_or_else(|| bad_call("these operations wait in no place"))?;
+        let (rank, (me, ranks)) = (joint.rank(), nodes.size());
+        let front = Front::open(&rank, progress, waits, Algorithms::Between(nodes))?;
+        Ok(Nonblocking { front, settings, ledger: None, called: None, rank: me, ranks })
     }
 
     /// Begins an operation. If the ranks compare their calls, it goes on when all have made the same call.
@@ -360,13 +436,27 @@ struct Watched<W>(W);
 
 impl<B: Send + 'static, W: Work<Algorithms, B>> Work<Algorithms, B> for Watched<W> {
     async fn run(self, all: &mut Algorithms, buffer: &mut B) -> Result<()> {
-        if let Some(error) = all.board.as_ref().and_then(|board| board.ended()) {
-            return Err(error);
-        }
-        match self.0.run(all, buffer).await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(all.failed(error)),
-        }
+        all.start()?;
+        let outcome = match all {
+            Algorithms::Here(_) => self.0.run(all, buffer).await,
+            Algorithms::Between(_) => {
+                let mut running = Box::pin(self.0.run(all, buffer));
+                let caught = poll_fn(|context| {
+                    match catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(context))) {
+                        Ok(there) => there.map(Ok),
+                        Err(panic) => Poll::Ready(Err(panic)),
+                    }
+                });
+                let caught = caught.await;
+                // This drops what is the program's, which may panic once more.
+                discard(catch_unwind(AssertUnwindSafe(|| drop(running))));
+                caught.unwrap_or_else(|panic| {
+                    all.abandon();
+                    resume_unwind(panic)
+                })
+            }
+        };
+        all.end(outcome)
     }
 }
 
@@ -378,7 +468,9 @@ struct Compared<W> {
 
 impl<B: Send + 'static, W: Work<Algorithms, B>> Work<Algorithms, B> for Compared<W> {
     async fn run(self, all: &mut Algorithms, buffer: &mut B) -> Result<()> {
-        all.compared(&self.entered?).await?;
+        if let Algorithms::Here(here) = all {
+            here.compared(&self.entered?).await?;
+        }
         self.work.run(all, buffer).await
     }
 }
@@ -387,7 +479,10 @@ struct Barrier;
 
 impl Work<Algorithms, ()> for Barrier {
     async fn run(self, all: &mut Algorithms, (): &mut ()) -> Result<()> {
-        all.barriers.run().await
+        match all {
+            Algorithms::Here(here) => here.barriers.run().await,
+            Algorithms::Between(nodes) => Box::pin(nodes.barrier()).await,
+        }
     }
 }
 
@@ -398,7 +493,11 @@ struct Broadcast<T> {
 
 impl<T: Element, B: Buffer<T>> Work<Algorithms, B> for Broadcast<T> {
     async fn run(self, all: &mut Algorithms, message: &mut B) -> Result<()> {
-        all.broadcasts()?.run(message.as_mut(), self.root).await
+        let (message, root) = (message.as_mut(), self.root);
+        match all {
+            Algorithms::Here(here) => here.broadcasts()?.run(message, root).await,
+            Algorithms::Between(nodes) => Box::pin(nodes.broadcast(message, root)).await,
+        }
     }
 }
 
@@ -425,7 +524,17 @@ where
     O: Operation<T> + Send + Sync + 'static,
 {
     async fn run(self, all: &mut Algorithms, vector: &mut B) -> Result<()> {
-        let (reductions, vector, operation) = (all.reductions()?, vector.as_mut(), &self.operation);
+        let (vector, operation) = (vector.as_mut(), &self.operation);
+        let reductions = match all {
+            Algorithms::Here(here) => here.reductions()?,
+            Algorithms::Between(nodes) => {
+                return match self.result {
+                    Of::All => Box::pin(nodes.all_reduce(vector, operation)).await,
+                    Of::Root(root) => Box::pin(nodes.reduce(vector, operation, root)).await,
+                    Of::Below(prefix) => Box::pin(nodes.scan(vector, operation, prefix)).await,
+                };
+            }
+        };
         match self.result {
             Of::All => reductions.run_all_reduce(vector, operation).await,
             Of::Root(root) => reductions.run_reduce(vector, operation, root).await,

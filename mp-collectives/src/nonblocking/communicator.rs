@@ -21,18 +21,24 @@
 //!
 //! Each communicator is a [front](super) of its own: all its ranks call its operations in the same order, and the
 //! operations of several communicators do not wait for each other. It has a second one for operations that go
-//! [apart](Communicator::nonblocking_apart). Rank numbers in a request's errors are those of the communicator. Dropping
-//! a communicator waits for its pending operations.
+//! [apart](Communicator::nonblocking_apart), and a third one for [`arrive`](Communicator::arrive) on several nodes. Rank
+//! numbers in a request's errors are those of the communicator. Dropping a communicator waits for its pending operations.
 //!
-//! The ranks always compare kind, type, length and root of nonblocking operations. If these differ, the requests of all
-//! ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank waits.
+//! On several nodes, the operations have [two levels](crate::collectives#several-nodes), like the blocking ones. A call begins
+//! an operation and returns. Whatever advances the operations of a node's first rank also sends and receives what goes
+//! between the nodes. In scans, this holds for the first and the last rank of a node. Ranks of different nodes do not compare
+//! their calls. Those of one node compare the steps that the calls take there, so that an error names these.
+//!
+//! On one node, the ranks always compare kind, type, length and root of nonblocking operations. If these differ, the
+//! requests of all ranks fail with [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), at the latest some time after one rank
+//! waits.
 //!
 //! If the ranks [check](crate::collectives::Check) all their calls, a request fails if the ranks have not all made the
 //! same call at that place among all calls of the communicator, including blocking calls. The error is again
 //! [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), which names the ranks and their calls. The operation is then not
 //! carried out. The call itself does not wait for other ranks.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
 
 use crate::communicator::Communicator;
@@ -40,15 +46,19 @@ use crate::errors::bad_call;
 use mp_core::Result;
 use mp_delegate::threads::Progress;
 
-use super::Nonblocking;
+use super::{CollectiveRequest, Nonblocking};
 use crate::calls::Board;
 use crate::members::{Members, names};
 use crate::settings::Settings;
 
-/// The two fronts of a communicator, each with an order of its own.
+/// The fronts of a communicator, each with an order of its own.
 struct Fronts {
     nonblocking: Slot,
     apart: Slot,
+    /// The front of `arrive`, if the ranks are on several nodes.
+    arrive: Slot,
+    /// How often they were closed. It is in the names of what ranks on several nodes open.
+    generation: Cell<u32>,
 }
 
 /// The operations of a front, which are opened at the first call and closed with the communicator.
@@ -60,12 +70,14 @@ struct Slot {
 impl Fronts {
     fn of(communicator: &Communicator) -> Result<&Self> {
         let slot = |name| Slot { name, operations: RefCell::default() };
-        let new = || Self { nonblocking: slot("nonblocking"), apart: slot("apart") };
-        communicator.joint().keep(|_| Ok(new()))
+        communicator.joint().keep(|_| {
+            let [nonblocking, apart, arrive] = ["nonblocking", "apart", "arrive"].map(slot);
+            Ok(Self { nonblocking, apart, arrive, generation: Cell::default() })
+        })
     }
 
-    fn both(&self) -> [&Slot; 2] {
-        [&self.nonblocking, &self.apart]
+    fn all(&self) -> [&Slot; 3] {
+        [&self.nonblocking, &self.apart, &self.arrive]
     }
 }
 
@@ -93,6 +105,11 @@ fn open(of: &Communicator, name: &str) -> Result<Nonblocking> {
     let (joint, settings) = (of.joint(), Settings::of(of));
     let progress = joint.handed_down().map_or(Progress::Automatic, |of| Progress::clone(&of));
     let (rank, ranks) = (joint.rank(), joint.world_ranks());
+    if of.spans_nodes() {
+        let generation = Fronts::of(of)?.generation.get();
+        let name = joint.name(&format!("{name} {generation} "));
+        return Nonblocking::open_between(joint, name, progress, settings);
+    }
     let members = Members::of(&rank, &ranks).within(names::COMMUNICATORS);
     let called = joint.name(&format!("called {name}"));
     let board = Arc::new(Board::new(rank.clone(), ranks.clone(), called, joint.title()));
@@ -102,12 +119,19 @@ fn open(of: &Communicator, name: &str) -> Result<Nonblocking> {
     Ok(opened)
 }
 
-/// Closes the operations after waiting for those that are pending. The next call opens them again.
+/// Closes the operations after waiting for those that are pending. The next call opens them again. If any are in use, closes
+/// none.
 pub(crate) fn close(of: &Communicator) -> Result<()> {
-    Fronts::of(of)?
-        .both()
-        .into_iter()
-        .try_for_each(|slot| slot.borrow().map(|mut slot| drop(slot.take())))
+    let fronts = Fronts::of(of)?;
+    let slots = fronts.all().into_iter().map(Slot::borrow).collect::<Result<Vec<_>>>()?;
+    fronts.generation.set(fronts.generation.get() + 1);
+    slots.into_iter().for_each(|mut slot| drop(slot.take()));
+    Ok(())
+}
+
+/// Begins a barrier of a communicator whose ranks are on several nodes.
+pub(crate) fn arrive(of: &Communicator) -> Result<CollectiveRequest<()>> {
+    Ok(Fronts::of(of)?.arrive.open(of)?.barrier())
 }
 
 impl Communicator {
@@ -142,7 +166,7 @@ impl Communicator {
     /// [`nonblocking`](Communicator::nonblocking) returned earlier is still kept.
     pub fn set_nonblocking(&self, progress: impl Into<Progress>) -> Result<()> {
         let progress = progress.into();
-        for slot in Fronts::of(self)?.both() {
+        for slot in Fronts::of(self)?.all() {
             if let Some(operations) = &mut *slot.borrow()? {
                 operations.set_progress(progress.clone())?;
             }

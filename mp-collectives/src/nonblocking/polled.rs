@@ -1,10 +1,10 @@
 //! MPBs for algorithms that must not block the thread that runs them.
 
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mp_core::Result;
-use mp_core::mpb::{AsMpb, Mpb, Polled};
+use mp_core::mpb::{AsMpb, Ends, Mpb, Polled};
 
 /// A rank's access to the MPBs of its world, in which waiting for a flag returns pending while the flag is not set. The
 /// code that polls the algorithm finds that flag in its [`Waits`].
@@ -14,25 +14,30 @@ pub struct PolledMpb {
     waits: Arc<Waits>,
 }
 
-/// The place where an operation waits. An operation may use several MPBs, one after the other.
-#[derive(Debug)]
+/// The place where an operation waits. An operation may use several MPBs, one after the other, and channels beside them.
 pub struct Waits(Mutex<Places>);
 
-#[derive(Debug)]
 struct Places {
     now: Arc<Polled>,
     all: Vec<Arc<Polled>>,
+    channels: Vec<Weak<dyn Leave>>,
     /// How this rank has left all of these MPBs, if it has.
     left: Option<Left>,
 }
 
 /// How a rank leaves the MPBs of its operations while they are open.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Left {
+pub(crate) enum Left {
     /// The other ranks get [`PeerLost`](mp_core::ErrorKind::PeerLost).
     Lost,
     /// The other ranks get [`Disconnected`](mp_core::ErrorKind::Disconnected).
     Closed,
+}
+
+/// Channels that are left together with the MPBs.
+pub(crate) trait Leave: Send + Sync {
+    /// Closes the ends of this rank.
+    fn leave(&self, how: Left);
 }
 
 impl Left {
@@ -65,14 +70,45 @@ impl Waits {
         self.lock().now.look_briefly()
     }
 
-    /// Leaves all MPBs, and each MPB that is opened later.
-    pub(super) fn leave(&self, how: Left) {
-        let all = {
+    /// Leaves all MPBs and channels, and those that are opened later.
+    pub(crate) fn leave(&self, how: Left) {
+        let (all, channels) = {
             let mut places = self.lock();
             places.left = Some(how);
-            places.all.clone()
+            (places.all.clone(), std::mem::take(&mut places.channels))
         };
+        channels.iter().filter_map(Weak::upgrade).for_each(|channels| channels.leave(how));
         all.iter().for_each(|polled| how.leave(polled.mpb()));
+    }
+
+    /// Leaves these channels together with the MPBs.
+    pub(crate) fn add_channels(&self, channels: &Arc<impl Leave + 'static>) {
+        let left = {
+            let mut places = self.lock();
+            let weak = Arc::downgrade(channels);
+            places.channels.push(weak);
+            places.left
+        };
+        if let Some(how) = left {
+            channels.leave(how);
+        }
+    }
+
+    /// Waits for ends of channels from now on.
+    pub(crate) fn at_ends(&self, ends: &Arc<impl Ends + 'static>) {
+        let first = self.first();
+        let ends = Arc::downgrade(ends);
+        first.await_ends(ends);
+        self.at(&first);
+    }
+
+    /// Waits for these ends no longer.
+    pub(crate) fn at_nothing(&self) {
+        self.first().await_nothing();
+    }
+
+    fn first(&self) -> Arc<Polled> {
+        Arc::clone(&self.lock().all[0])
     }
 
     fn at(&self, polled: &Arc<Polled>) {
@@ -87,8 +123,12 @@ impl PolledMpb {
     /// Wraps MPBs that nothing else uses.
     pub fn new(mpb: Mpb) -> Self {
         let polled = Arc::new(Polled::new(mpb));
-        let places =
-            Places { now: Arc::clone(&polled), all: vec![Arc::clone(&polled)], left: None };
+        let places = Places {
+            now: Arc::clone(&polled),
+            all: vec![Arc::clone(&polled)],
+            channels: Vec::new(),
+            left: None,
+        };
         PolledMpb { polled, waits: Arc::new(Waits(Mutex::new(places))) }
     }
 
@@ -156,5 +196,12 @@ impl AsMpb for PolledMpb {
     ) -> Result<()> {
         before?;
         then(self.wait(Some(setter), line, false, reached).await?)
+    }
+}
+
+impl std::fmt::Debug for Waits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let places = self.lock();
+        f.debug_struct("Waits").field("now", &places.now).field("left", &places.left).finish()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{Mpbs, PAYLOAD_BYTES};
+use mp_core::mpb::{AsMpb, Mpb, Mpbs, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::choice::{
@@ -21,7 +21,6 @@ use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::explanation::{Algorithm, Collective, Explanation};
 use crate::members::{Members, names};
-use crate::nonblocking::{PolledMpb, Waits};
 use crate::pairs::Pairs;
 use crate::rings;
 use crate::settings::Settings;
@@ -365,11 +364,11 @@ impl Reductions {
         Ok(())
     }
 
-    /// Converts this for a thread that must not be blocked.
-    pub(crate) fn polled(self, waits: &Arc<Waits>) -> Reductions<CheckedMpb<PolledMpb>> {
+    /// Converts the MPBs.
+    pub(crate) fn map<N>(self, convert: impl FnOnce(Mpb) -> N) -> Reductions<CheckedMpb<N>> {
         let Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged } =
             self;
-        let mpb = mpb.map(|mpb| PolledMpb::among(mpb, waits));
+        let mpb = mpb.map(convert);
         Reductions { mpb, machine, trees, settings, events, lines, blocks, chunks, exchanged }
     }
 }
@@ -386,8 +385,8 @@ fn scan_mark<T>(count: usize, prefix: Prefix) -> Mark {
 /// The asynchronous counterparts of the blocking methods. The blocking methods do not call these, because one more
 /// future around an algorithm has a noticeable cost for a short vector. The futures of long vectors are boxed, so that the
 /// others are small.
-impl Reductions<CheckedMpb<PolledMpb>> {
-    pub(crate) fn mpb(&self) -> &CheckedMpb<PolledMpb> {
+impl<M: AsMpb> Reductions<CheckedMpb<M>> {
+    pub(crate) fn mpb(&self) -> &CheckedMpb<M> {
         &self.mpb
     }
 

@@ -8,6 +8,7 @@ mod acknowledgements;
 mod callers;
 mod calls;
 mod communicators;
+mod direct;
 mod ends;
 mod garbage;
 mod grids;

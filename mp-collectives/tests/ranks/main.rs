@@ -11,6 +11,7 @@ mod barriers;
 mod broadcasts;
 mod computing;
 mod deaths;
+mod direct;
 mod errors;
 mod exchanges;
 mod handles;

@@ -1,16 +1,21 @@
 //! The parameters of a channel, on which both ends must agree.
 
-use std::{alloc::Layout, sync::Arc};
+use std::{alloc::Layout, cmp::Reverse, slice, sync::Arc};
 
 use super::{
     shared_ring::SharedSlotHeader,
     slots::{Geometry, LINE, SlotHeader},
     spec::ChannelSpec,
 };
-use crate::{ErrorKind, context::Namespace, error::Error, named::Name};
+use crate::{
+    ErrorKind,
+    context::{Context, Namespace},
+    error::Error,
+    named::Name,
+};
 
 /// One of the two ends of a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) enum End {
     Sender,
     Receiver,
@@ -19,12 +24,33 @@ pub(crate) enum End {
 impl End {
     pub(super) const BOTH: [Self; 2] = [Self::Sender, Self::Receiver];
 
-    pub(super) fn other(self) -> Self {
+    pub(crate) fn other(self) -> Self {
         match self {
             Self::Sender => Self::Receiver,
             Self::Receiver => Self::Sender,
         }
     }
+}
+
+/// By what the ends of a channel pass on messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Means {
+    /// A ring between two ranks.
+    Ring,
+    /// A meeting: at degree 0, and at a sender that is [`Apart`].
+    Meeting,
+    /// A meeting for each message, and a slot for each message that guards may hold: at a receiver that is [`Apart`].
+    Asking,
+    /// A ring among several ranks.
+    SharedRing,
+}
+
+/// An end of a shared channel on another node than the channel's slots. It has a part of the channel for itself, in which
+/// a [`Bridge`](crate::bridge::Bridge) stands in for all ranks at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Apart {
+    pub(crate) end: End,
+    pub(crate) rank: u32,
 }
 
 /// The parameters of a channel, as one end states them.
@@ -36,6 +62,8 @@ pub(crate) struct Agreement {
     pub(crate) senders: Vec<u32>,
     pub(crate) receivers: Vec<u32>,
     pub(crate) shared: bool,
+    /// The end for which this part of the channel is, if that is apart from the slots.
+    pub(crate) apart: Option<Apart>,
     pub(crate) spec: ChannelSpec,
 }
 
@@ -51,11 +79,47 @@ impl Agreement {
             max_len: 0,
         };
         let (senders, receivers) = (vec![sender], vec![receiver]);
-        Self { namespace, name: name.into(), senders, receivers, shared: false, spec }
+        let (shared, apart) = (false, None);
+        Self { namespace, name: name.into(), senders, receivers, shared, apart, spec }
+    }
+
+    /// Returns by what the ends of this part of the channel pass on messages.
+    pub(super) fn means(&self) -> Means {
+        match (self.shared, self.apart, self.spec.degree) {
+            (true, None, _) => Means::SharedRing,
+            (true, Some(Apart { end: End::Sender, .. }), _) => Means::Meeting,
+            (true, Some(Apart { end: End::Receiver, .. }), _) => Means::Asking,
+            (false, _, 1..) => Means::Ring,
+            (false, _, 0) => Means::Meeting,
+        }
+    }
+
+    /// Returns the host of a shared channel: the first receiver on the node of the slots. This is the node of most
+    /// receivers, and the first one of several such.
+    pub(crate) fn host(&self, context: &Context) -> u32 {
+        let same = |&a: &u32, &b: &u32| context.node_of(a) == context.node_of(b);
+        let nodes = self.receivers.chunk_by(same);
+        nodes.min_by_key(|ranks| Reverse(ranks.len())).map_or(0, |ranks| ranks[0])
+    }
+
+    /// Returns the ranks for which `me` opens an end: itself, or all, for a bridge at the other end of one that is apart.
+    pub(super) fn stood_for<'a>(&'a self, end: End, me: &'a u32) -> &'a [u32] {
+        match self.apart {
+            Some(apart) if apart.end != end => self.side(end),
+            _ => slice::from_ref(me),
+        }
+    }
+
+    /// Returns the ranks that use the other end of the part of the channel at which this end is.
+    pub(super) fn peers(&self, end: End) -> &[u32] {
+        match &self.apart {
+            Some(Apart { end: other, rank }) if *other != end => slice::from_ref(rank),
+            _ => self.side(end.other()),
+        }
     }
 
     /// Returns the ranks at an end.
-    pub(super) fn side(&self, end: End) -> &[u32] {
+    pub(crate) fn side(&self, end: End) -> &[u32] {
         match end {
             End::Sender => &self.senders,
             End::Receiver => &self.receivers,
@@ -73,7 +137,7 @@ impl Agreement {
     }
 
     /// Returns the layout of the slots.
-    pub(super) fn geometry(&self) -> Result<Geometry, Error> {
+    pub(super) fn geometry(&self, means: Means) -> Result<Geometry, Error> {
         let bad = |reason: String| {
             Error::from(ErrorKind::BadChannel { channel: self.name.clone(), reason })
         };
@@ -90,7 +154,7 @@ impl Agreement {
                 u32::MAX - 1
             )));
         }
-        let geometry = Geometry::of(&self.spec, header(self.shared)).ok_or_else(|| {
+        let geometry = geometry_of(&self.spec, means).ok_or_else(|| {
             bad("its slots are larger than any memory: lower its degree or Channel::max_len"
                 .to_owned())
         })?;
@@ -106,7 +170,14 @@ impl Agreement {
     }
 }
 
-/// Returns the layout of the header of each slot.
-pub(super) fn header(shared: bool) -> Layout {
-    if shared { Layout::new::<SharedSlotHeader>() } else { Layout::new::<SlotHeader>() }
+/// Returns the layout of the slots of a channel, if it is possible.
+pub(super) fn geometry_of(spec: &ChannelSpec, means: Means) -> Option<Geometry> {
+    match means {
+        Means::Ring | Means::Asking => Geometry::of(spec, Layout::new::<SlotHeader>()),
+        Means::SharedRing => Geometry::of(spec, Layout::new::<SharedSlotHeader>()),
+        Means::Meeting => {
+            let geometry = Geometry::of(spec, Layout::new::<SlotHeader>())?;
+            Some(Geometry { count: 1, ..geometry })
+        }
+    }
 }

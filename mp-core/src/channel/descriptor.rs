@@ -8,7 +8,7 @@
 use std::ptr::NonNull;
 
 use super::{
-    agreement::{Agreement, End, header},
+    agreement::{Agreement, Apart, End, Means, geometry_of},
     rendezvous::Meeting,
     ring::{Ring, RingControl},
     shared_ring::{SharedControl, SharedRing, SharedSlotHeader},
@@ -32,7 +32,8 @@ pub(crate) struct Descriptor {
     pub(super) spec: SpecWords,
     /// The specification that the end opened second asked for, if it differs from `spec`.
     pub(super) other: SpecWords,
-    shared: AtomicU32,
+    /// Whose part of which kind of channel this is: see [`form_of`].
+    form: AtomicU32,
     /// The members at the two ends: the senders and the receivers.
     sides: [Members; 2],
 }
@@ -45,15 +46,38 @@ impl Descriptor {
     pub(super) fn write(&self, agreement: &Agreement) {
         End::BOTH.iter().for_each(|&end| self.side(end).all.assign(agreement.side(end)));
         self.spec.write(&agreement.spec);
-        self.shared.store(agreement.shared.into(), Ordering::Relaxed);
+        self.form.store(form_of(agreement), Ordering::Relaxed);
     }
 
     pub(super) fn side(&self, end: End) -> &Members {
         &self.sides[end as usize]
     }
 
+    fn form(&self) -> u32 {
+        self.form.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Relaxed) != 0
+        self.form() != BETWEEN_TWO
+    }
+
+    /// Returns the end for which this part of a shared channel is, if that is apart from the slots.
+    fn apart(&self) -> Option<Apart> {
+        let word = self.form().checked_sub(APART)?;
+        Some(Apart { end: End::BOTH[word as usize % 2], rank: word / 2 })
+    }
+}
+
+const BETWEEN_TWO: u32 = 0;
+const SHARED: u32 = 1;
+const APART: u32 = 2;
+
+/// Returns the word of what kind a channel is; and, if the part is of one end, of which one.
+fn form_of(agreement: &Agreement) -> u32 {
+    match (agreement.shared, agreement.apart) {
+        (false, _) => BETWEEN_TWO,
+        (true, None) => SHARED,
+        (true, Some(Apart { end, rank })) => APART + 2 * rank + end as u32,
     }
 }
 
@@ -122,6 +146,20 @@ impl Object<'_, Descriptor> {
         self.check_len(block_len(geometry), "a channel's length")
     }
 
+    /// Returns what the two ends agree on.
+    fn agreement(&self) -> Result<Agreement, SegmentError> {
+        let side = |end| self.side(end).all.iter().collect();
+        Ok(Agreement {
+            namespace: self.title.namespace(),
+            name: self.title.name().into(),
+            senders: side(End::Sender),
+            receivers: side(End::Receiver),
+            shared: self.is_shared(),
+            apart: self.apart(),
+            spec: self.whole_spec()?,
+        })
+    }
+
     /// Returns the specification that the maker of the channel asked for.
     pub(super) fn whole_spec(&self) -> Result<ChannelSpec, SegmentError> {
         self.spec.read_whole().ok_or_else(|| self.corrupt("a channel's specification"))
@@ -138,6 +176,10 @@ impl Named for Descriptor {
 
     fn sides(&self) -> &[Members] {
         &self.sides
+    }
+
+    fn is_kept(&self, side: usize) -> bool {
+        self.apart().is_some_and(|apart| apart.end as usize != side)
     }
 
     fn tell(channel: &Object<'_, Self>, side: usize) -> Result<(), SegmentError> {
@@ -158,14 +200,12 @@ impl Named for Descriptor {
         heap: &mut LockedHeap<'_>,
         known: Option<&Agreement>,
     ) -> Result<(), SegmentError> {
-        let (spec, shared) = match known {
-            Some(agreement) => (agreement.spec.clone(), agreement.shared),
-            None => (channel.whole_spec()?, channel.is_shared()),
-        };
-        if !spec.slice {
+        let agreement = known.map_or_else(|| channel.agreement(), |known| Ok(known.clone()))?;
+        if !agreement.spec.slice {
             return Ok(());
         }
-        let geometry = Geometry::of(&spec, header(shared));
+        let means = agreement.means();
+        let geometry = geometry_of(&agreement.spec, means);
         let geometry = geometry.ok_or_else(|| channel.corrupt("a channel's slots"))?;
         channel.check_room(&geometry)?;
         let (middle, first) = (channel.middle()?, channel.slots(&geometry)?);
@@ -173,7 +213,7 @@ impl Named for Descriptor {
         // specification, and are freed only after this.
         let keys = unsafe {
             let middle = middle.as_ref();
-            if shared {
+            if means == Means::SharedRing {
                 let slots = Slots::new(first, geometry);
                 SharedRing::new(NonNull::from(&middle.shared), slots).stranded()
             } else {
@@ -185,8 +225,8 @@ impl Named for Descriptor {
 }
 
 /// Returns what the two ends of the channel in this block agree on, and its number among all objects of the world.
-/// Returns `None` if it is no channel between a rank of this node and one of another node, or if that rank's end was
-/// opened or given up.
+/// Returns `None` if it is no channel between a rank of this node and one of another node and no part of an end that is
+/// apart, or if its other end was opened or given up.
 pub(crate) fn crossing_at(
     context: &Context,
     key: BlockKey,
@@ -197,19 +237,14 @@ pub(crate) fn crossing_at(
         let here = |rank| context.is_here(rank);
         channel.side(end).all.iter().all(other) && channel.side(end.other()).all.iter().all(here)
     };
-    if channel.is_shared() || !End::BOTH.into_iter().any(awaits) {
-        return Ok(None);
-    }
-    let side = |end| channel.side(end).all.iter().collect::<Vec<_>>();
-    let agreement = Agreement {
-        namespace: channel.title.namespace(),
-        name: channel.title.name().into(),
-        senders: side(End::Sender),
-        receivers: side(End::Receiver),
-        shared: false,
-        spec: channel.whole_spec()?,
+    let crosses = match channel.apart() {
+        Some(apart) => {
+            let other = channel.side(apart.end.other());
+            other.opened.first().is_none() && !other.are_gone()
+        }
+        None => !channel.is_shared() && End::BOTH.into_iter().any(awaits),
     };
-    Ok(Some((agreement, channel.title.serial())))
+    Ok(if crosses { Some((channel.agreement()?, channel.title.serial())) } else { None })
 }
 
 /// Returns the oldest channel of this name between these ranks whose end this rank has not opened yet.
@@ -219,9 +254,10 @@ pub(super) fn of<'a>(
     agreement: &Agreement,
     end: End,
 ) -> Result<Option<Object<'a, Descriptor>>, SegmentError> {
+    let ranks = agreement.stood_for(end, &context.me).iter();
     find(context, heap, agreement.full_name(), |found: &Descriptor| {
-        found.is_shared() == agreement.shared
-            && found.side(end).expect(context.me)
+        found.form() == form_of(agreement)
+            && ranks.clone().all(|&rank| found.side(end).expect(rank))
             && End::BOTH.iter().all(|&end| found.side(end).all.equals(agreement.side(end)))
     })
 }

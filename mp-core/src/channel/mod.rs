@@ -52,7 +52,7 @@ mod spec_words;
 #[cfg(all(test, not(loom)))]
 mod test_memory;
 
-pub(crate) use agreement::{Agreement, End};
+pub(crate) use agreement::{Agreement, Apart, End};
 pub use callers::Callers;
 pub(crate) use descriptor::{Descriptor, crossing_at};
 pub(crate) use farewell::{Farewell, farewell_at, has_withdrawn, withdraw};
@@ -60,9 +60,9 @@ pub(crate) use opened::Opened;
 pub(crate) use outlet::{Filled, Outlet, Outward, Position};
 pub use outline::RingReport;
 pub(crate) use outline::{Outline, outline_of};
-pub(crate) use receiver::TakenBytes;
+pub(crate) use receiver::{At, TakenBytes};
 pub use receiver::{Guard, Messages, Receiver};
-pub(crate) use ring::Received;
+pub use rendezvous::Want;
 pub(crate) use roll::{Roll, outline_of_callers};
 pub use select::{Receivers, Select};
 pub use sender::{Sender, Slot};

@@ -6,7 +6,7 @@
 use std::{ptr::NonNull, sync::Arc};
 
 use super::{
-    agreement::{Agreement, End},
+    agreement::{Agreement, Apart, End, Means},
     descriptor::{self, Descriptor, Middle, block_len},
     farewell,
     rendezvous::Meeting,
@@ -37,8 +37,8 @@ pub(crate) struct Opened {
     middle: NonNull<Middle>,
     slots: NonNull<u8>,
     geometry: Geometry,
-    /// 1 if the thread that sent through this end has panicked. Another thread may drop the end.
-    broken_off: AtomicU32,
+    /// One more than the rank that was lost at this end, or 0. Another thread may drop the end.
+    lost: AtomicU32,
 }
 
 // SAFETY: the pointers lead into the segment, which `context` keeps mapped. The memory behind them is atomic, or is
@@ -56,13 +56,8 @@ impl Opened {
             let reason = format!("its name must have 1 to {NAME} bytes, none of them zero");
             return Err(ErrorKind::BadChannel { channel: agreement.name, reason }.into());
         }
-        if agreement.shared || agreement.spec.degree == 0 {
-            let ranks = agreement.senders.iter().chain(&agreement.receivers).copied();
-            let what = if agreement.shared { "shared channels" } else { "channels of degree 0" };
-            context.check_here(ranks, what)?;
-        }
         SpecWords::cut(&mut agreement.spec);
-        let geometry = agreement.geometry()?;
+        let geometry = agreement.geometry(agreement.means())?;
         let (mut heap, channel, _) = find_or_make(
             &context,
             false,
@@ -86,11 +81,22 @@ impl Opened {
             return Err(ErrorKind::Mismatch { channel: agreement.name, ours, theirs }.into());
         }
         channel.check_room(&geometry)?;
-        channel.side(end).opened.insert(context.me);
+        let me = context.me;
+        agreement.stood_for(end, &me).iter().for_each(|&r| channel.side(end).opened.insert(r));
         let (block, slots) = (channel.key, channel.slots(&geometry)?);
         drop(heap);
-        let broken_off = AtomicU32::new(0);
-        Ok(Self { context, agreement, end, block, middle, slots, geometry, broken_off })
+        let lost = AtomicU32::new(0);
+        Ok(Self { context, agreement, end, block, middle, slots, geometry, lost })
+    }
+
+    /// Returns by what the ends pass on messages.
+    pub(super) fn means(&self) -> Means {
+        self.agreement.means()
+    }
+
+    /// Returns whether this is an end of a shared channel whose slots are on another node.
+    pub(super) fn is_apart(&self) -> bool {
+        self.agreement.apart.is_some_and(|apart| apart.end == self.end)
     }
 
     fn middle(&self) -> &Middle {
@@ -122,6 +128,9 @@ impl Opened {
         let signal = self.signal_for(end);
         if !signal.quiet() && signal.take_parked() {
             self.ring_peers();
+            if let Some(carrier) = self.context.carrier().filter(|_| self.leads_elsewhere()) {
+                carrier.dispatch();
+            }
         }
     }
 
@@ -164,7 +173,7 @@ impl Opened {
 
     /// Returns the ranks at the other end.
     pub(crate) fn peers(&self) -> &[u32] {
-        self.agreement.side(self.end.other())
+        self.agreement.peers(self.end)
     }
 
     /// Returns the error for an impossible position in a control word of the shared ring.
@@ -181,12 +190,26 @@ impl Opened {
         self.descriptor().is_ok_and(|descriptor| descriptor.side(end).released.contains(rank))
     }
 
-    /// Wakes the ranks at the other end.
+    /// Wakes the ranks at the other end. No thread of this node sleeps for a rank of another node.
     #[cold]
     pub(crate) fn ring_peers(&self) {
-        for &rank in self.peers() {
+        for &rank in self.peers().iter().filter(|&&rank| self.context.is_here(rank)) {
             self.context.ring(rank);
         }
+    }
+
+    /// Returns how often to look for a message before the actual wait begins. Returns 0 if the message comes from another
+    /// node and the wait itself carries it.
+    pub(crate) fn looks(&self) -> u32 {
+        match self.leads_elsewhere() && self.context.carrier().is_some() {
+            true => 0,
+            false => self.context.looks(),
+        }
+    }
+
+    /// Returns whether the other end is on another node.
+    pub(crate) fn leads_elsewhere(&self) -> bool {
+        self.is_apart() || self.peers().iter().any(|&peer| !self.context.is_here(peer))
     }
 
     /// Returns the reason why the channel can't be used any more.
@@ -235,19 +258,32 @@ impl Opened {
 
     /// Notes that the thread that sent through this end has panicked. Another thread may drop the end.
     pub(crate) fn break_off(&self) {
-        self.broken_off.store(1, Ordering::Relaxed);
+        self.lose(self.context.me);
+    }
+
+    /// Notes that a rank was lost at this end.
+    pub(crate) fn lose(&self, rank: u32) {
+        self.lost.store(rank + 1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        let closed = || -> Result<bool, SegmentError> {
+        let closed = || -> Result<(), SegmentError> {
             let mut heap = self.context.lock_heap()?;
             let channel = Object::<Descriptor>::at(&self.context, self.block)?;
             // Relaxed: the drop of the last reference was synchronized with the other threads that shared the end.
-            let leaving = Leaving::by_drop(self.broken_off.load(Ordering::Relaxed) == 1);
-            let place = (self.end as usize, self.context.me);
-            channel.take_out(&mut heap, place, leaving, Some(&self.agreement))
+            let lost = self.lost.load(Ordering::Relaxed).checked_sub(1);
+            let ranks = self.agreement.stood_for(self.end, &self.context.me);
+            // A rank that was lost with the node of the slots may be one of the other end.
+            for &rank in lost.iter().chain(ranks.iter().filter(|&&rank| Some(rank) != lost)) {
+                let leaving = Leaving::by_drop(Some(rank) == lost);
+                let place = (self.end as usize, rank);
+                if channel.take_out(&mut heap, place, leaving, Some(&self.agreement))? {
+                    break;
+                }
+            }
+            Ok(())
         };
         // If the heap is broken, the next allocation reports it.
         let _ = closed();
@@ -269,10 +305,9 @@ fn make<'a>(
         // This writes zeros and not a value, because the padding of a value would be uninitialized bytes for a buffer
         // that later takes this place.
         middle.write_bytes(0, 1);
-        if agreement.shared {
-            Slots::new(first, geometry).format(SharedSlotHeader::new);
-        } else {
-            Slots::new(first, geometry).format(|_| SlotHeader::new());
+        match agreement.means() {
+            Means::SharedRing => Slots::new(first, geometry).format(SharedSlotHeader::new),
+            _ => Slots::new(first, geometry).format(|_| SlotHeader::new()),
         }
     }
     Ok(new)
@@ -289,6 +324,12 @@ fn publish(
         true => None,
         false => farewell::of(context, heap, name)?,
     };
+    if let Some(Apart { end, rank }) = agreement.apart {
+        // The others at this end have parts for themselves. They were not lost here.
+        for &other in agreement.side(end).iter().filter(|&&other| other != rank) {
+            new.take_out(heap, (end as usize, other), Leaving::CLOSED, None)?;
+        }
+    }
     let withdrawn = |rank| farewell.as_ref().is_some_and(|farewell| farewell.contains(rank));
     new.publish(heap, agreement.full_name(), withdrawn)?;
     if let (false, &[receiver]) = (agreement.shared, &agreement.receivers[..])

@@ -36,7 +36,7 @@ use std::{
 use crossbeam_utils::CachePadded;
 
 use super::{
-    agreement::End,
+    agreement::{End, Means},
     opened::Opened,
     ring::{CorruptHead, Ring, RingReceiver},
     shared_ring::{Held, Look, SharedRing},
@@ -234,10 +234,12 @@ pub(crate) enum Filled {
 impl<M: Message + ?Sized> Outlet<M> {
     /// Takes over an end through which `sent` messages were already sent. The positions begin at `sent`.
     pub(super) fn new(opened: Opened, sent: u64) -> Self {
-        let way = match (opened.agreement.shared, opened.agreement.spec.degree) {
-            (true, _) => Way::Shared(opened.shared_ring()),
-            (false, 0) => Way::Rendezvous { ring: opened.ring(), published: AtomicU64::new(sent) },
-            (false, _) => Way::Pair(opened.ring()),
+        let way = match opened.means() {
+            Means::SharedRing => Way::Shared(opened.shared_ring()),
+            Means::Meeting | Means::Asking => {
+                Way::Rendezvous { ring: opened.ring(), published: AtomicU64::new(sent) }
+            }
+            Means::Ring => Way::Pair(opened.ring()),
         };
         let asymmetry = opened.context.waiting.asymmetry;
         Self {

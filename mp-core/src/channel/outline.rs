@@ -1,7 +1,7 @@
 //! A channel as a reader outside the world sees it. The reader takes no lock, and any word may change or be wrong.
 
 use super::{
-    agreement::{End, header},
+    agreement::{End, Means, geometry_of},
     descriptor::{Descriptor, MIDDLE, Middle, SLOTS},
     slots::{Geometry, SlotHeader},
 };
@@ -62,7 +62,7 @@ fn ring_of(context: &Context, descriptor: &Descriptor, payload: u64) -> Option<R
     if descriptor.is_shared() || spec.degree == 0 {
         return None;
     }
-    let Geometry { stride, header, count, .. } = Geometry::of(&spec, header(false))?;
+    let Geometry { stride, header, count, .. } = geometry_of(&spec, Means::Ring)?;
     let segment = &context.segment;
     let middle = segment.at(Offset::<Middle>::new(payload + MIDDLE)).ok()?;
     let given_back = middle.ring.given_back();

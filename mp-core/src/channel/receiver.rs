@@ -17,8 +17,9 @@ use std::{
 };
 
 use super::{
-    agreement::End,
+    agreement::{End, Means},
     opened::Opened,
+    rendezvous::Want,
     ring::{Received, RingReceiver},
     selectable::Selectable,
     shared_ring::{Held, Look, SharedRing},
@@ -70,20 +71,26 @@ enum Kind {
 }
 
 /// Where a received message lies.
-#[derive(Clone, Copy)]
-enum At {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum At {
     /// In a slot of a ring between two ranks.
     Own(Received),
     /// In a slot of a shared ring.
     Shared(Held),
 }
 
+// SAFETY: the pointers lead to memory of the segment, which no thread owns. Those who read or write there argue why they
+// may.
+unsafe impl Send for At {}
+
 impl<M: Message + ?Sized> Receiver<M> {
     pub(crate) fn new(opened: Opened) -> Self {
-        let (ring, kind) = match (opened.agreement.shared, opened.agreement.spec.degree) {
-            (true, _) => (opened.no_ring(), Kind::Shared(opened.shared_ring())),
-            (false, 0) => (opened.no_ring(), Kind::Rendezvous(RingReceiver::new(opened.ring()))),
-            (false, _) => (opened.ring(), Kind::Pair),
+        let (ring, kind) = match opened.means() {
+            Means::SharedRing => (opened.no_ring(), Kind::Shared(opened.shared_ring())),
+            Means::Meeting | Means::Asking => {
+                (opened.no_ring(), Kind::Rendezvous(RingReceiver::new(opened.ring())))
+            }
+            Means::Ring => (opened.ring(), Kind::Pair),
         };
         let ring = match opened.peers() {
             [sender] if *sender == opened.context.me => RingReceiver::of_itself(ring),
@@ -92,7 +99,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Receiver) };
         let looks = Cell::new(match kind {
-            Kind::Pair => opened.context.looks(),
+            Kind::Pair => opened.looks(),
             _ => 0,
         });
         let wait = Cell::new(Wait::forever());
@@ -128,6 +135,8 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// Receives as [`receive`](Self::receive) does, but waits at most for `limit`. At degree 0 the limit applies to
     /// meeting a sender. Once a sender has been met, this call waits while the sender writes its [`Slot`](crate::Slot).
+    /// If the sender, or the slots of a shared channel, are on another node, a call that gives up waits for an answer of that
+    /// node.
     ///
     /// # Errors
     /// Same as `receive`, and [`Timeout`](crate::ErrorKind::Timeout).
@@ -249,7 +258,8 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Receives the next message if it is already there. At degree 0 that is the message of a sender that waits; this
-    /// call then waits while the sender writes its [`Slot`](crate::Slot).
+    /// call then waits while the sender writes its [`Slot`](crate::Slot). In a shared channel whose slots are on another
+    /// node, it waits for that node's answer.
     ///
     /// # Errors
     /// Same as [`receive`](Self::receive).
@@ -272,7 +282,8 @@ impl<M: Message + ?Sized> Receiver<M> {
 
     /// Returns whether a message seems to be there. This looks at the place of the next message, which takes less time
     /// than a [`try_receive`](Receiver::try_receive) that finds nothing. With several ranks at this end, another rank
-    /// may take the message. The result does not show whether the sender is gone.
+    /// may take the message. If the slots of a shared channel are on another node, this looks whether that node has told of a
+    /// message, and asks it to tell. The result does not show whether the sender is gone.
     ///
     /// ```
     /// # use onchip::{Channel, World};
@@ -322,9 +333,18 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn has_message_behind(&self) -> bool {
         match &self.kind {
             Kind::Pair => self.ready_in_ring(),
+            Kind::Rendezvous(ring) if self.opened.is_apart() => ring.ready() || self.hears(),
             Kind::Rendezvous(ring) => self.opened.meeting().wanted() || ring.ready(),
             Kind::Shared(ring) => ring.ready(|rank| self.opened.released(End::Sender, rank)),
         }
+    }
+
+    /// Returns whether the node of the slots has told of a message, and asks it to tell.
+    fn hears(&self) -> bool {
+        self.opened.meeting().looks().unwrap_or_else(|| {
+            self.attend();
+            false
+        })
     }
 
     /// Returns where the channel's descriptor lies.
@@ -360,6 +380,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     fn take_now_slowly(&self) -> Result<Option<At>> {
         match &self.kind {
             Kind::Pair => self.look(),
+            Kind::Rendezvous(_) if self.opened.is_apart() => self.ask(),
             Kind::Rendezvous(_) => self.meet_if_wanted(),
             Kind::Shared(ring) => self.look_shared(ring),
         }
@@ -467,7 +488,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         let line = match &self.kind {
             Kind::Pair => {
                 // The fast looks were in vain. Their number is adapted now, for the next call.
-                self.looks.set(self.opened.context.looks());
+                self.looks.set(self.opened.looks());
                 self.ring.watched()
             }
             Kind::Rendezvous(_) => return self.meet(wait, call),
@@ -488,7 +509,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         let doing = Doing { operation: Operation::Receive, channel };
         let wait = wait.or_failure();
         self.with_flag(|flag| {
-            let flag = Called { flag, call };
+            let flag = Called { flag, call, ends_here: !self.opened.leads_elsewhere() };
             self.opened.context.wait(wait, doing, line, &flag, poll)
         })
     }
@@ -509,8 +530,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     /// Makes an offer at degree 0, and waits for a sender to meet it.
     fn meet(&self, wait: Wait, call: Call<'_>) -> Result<At> {
         self.check_guards()?;
-        self.opened.meeting().offer();
-        self.attend();
+        self.offer();
         let met = self.block(wait, self.pair_ring().watched(), call, || self.look().transpose());
         let met = match met {
             // The time is over. This withdraws the offer, unless a sender has just claimed it.
@@ -529,20 +549,44 @@ impl<M: Message + ?Sized> Receiver<M> {
             if !self.opened.meeting().wanted() {
                 return Ok(None);
             }
-            self.opened.meeting().offer();
-            self.attend();
+            self.offer();
             met = self.end_offer(false);
         }
         self.after_meeting(met)
     }
 
+    /// Asks the node of the slots for the next message.
+    fn ask(&self) -> Result<Option<At>> {
+        if self.pair_ring().all_held() {
+            return Ok(None);
+        }
+        self.offer();
+        let met = self.recall();
+        self.after_meeting(met)
+    }
+
+    /// Waits until the offer to the node of the slots is met or given back.
+    fn recall(&self) -> Result<Option<At>> {
+        let (meeting, line) = (self.opened.meeting(), self.pair_ring().watched());
+        // A message that this receiver does not wait for would be kept from the others.
+        let wait = Wait::forever().despite_failure();
+        let met = self.block(wait, line, None, || match self.look() {
+            Ok(None) => meeting.recall().then_some(Ok(None)),
+            met => Some(met),
+        });
+        met?.unwrap_or(Ok(None))
+    }
+
     /// Waits until the offer is met or withdrawn. With `withdraw`, the offer is withdrawn at once, otherwise as soon as
     /// no sender waits for it any more. Does not wait long for a sender that has claimed the offer and does not
-    /// publish.
+    /// publish, but for the answer of another node.
     fn end_offer(&self, withdraw: bool) -> Result<Option<At>> {
         /// Longer than a sender needs from its claim to its message, unless it has reserved a slot and writes it in
         /// place.
         const PROMPT: Duration = Duration::from_millis(10);
+        if self.opened.is_apart() {
+            return self.recall();
+        }
         let meeting = self.opened.meeting();
         let met =
             self.block(PROMPT.into(), self.pair_ring().watched(), None, || match self.look() {
@@ -551,7 +595,22 @@ impl<M: Message + ?Sized> Receiver<M> {
                 }
                 other => Some(other),
             });
-        met?.unwrap_or_else(|| if meeting.withdraw() { Ok(None) } else { self.look() })
+        if let Some(met) = met? {
+            return met;
+        }
+        if meeting.withdraw() {
+            return Ok(None);
+        }
+        if !self.opened.leads_elsewhere() {
+            return self.look();
+        }
+        // The other node has the offer, and gives it back when it is asked for, if the sender has not claimed it.
+        let ended = || meeting.withdraw() || meeting.is_kept();
+        let met = self.block(Wait::forever(), self.pair_ring().watched(), None, || {
+            let met = self.look();
+            (!matches!(met, Ok(None)) || ended()).then_some(met)
+        });
+        met?.unwrap_or(Ok(None))
     }
 
     /// Sets the offer back if there is a message or an error.
@@ -609,12 +668,7 @@ impl<M: Message + ?Sized> Receiver<M> {
         len: u32,
         take: impl FnOnce(BlockKey, u64) -> Result<T>,
     ) -> Result<T> {
-        let moved = match (&self.kind, &place) {
-            _ if len != MOVED => None,
-            (_, At::Own(m)) => self.pair_ring().moved(m.slot),
-            (Kind::Shared(ring), At::Shared(held)) => ring.moved(*held),
-            _ => None,
-        };
+        let moved = if len == MOVED { self.moved(&place) } else { None };
         let context = &self.opened.context;
         let adopted = match moved {
             Some((key, len)) => take(key, len),
@@ -642,6 +696,16 @@ impl<M: Message + ?Sized> Receiver<M> {
             (_, At::Own(m)) => self.pair_ring().len(m.slot),
             (Kind::Shared(ring), At::Shared(held)) => ring.len(*held),
             _ => unreachable!("a message is of its receiver's kind"),
+        }
+    }
+
+    /// Returns the buffer whose move is the message.
+    #[inline(always)]
+    fn moved(&self, place: &At) -> Option<(BlockKey, u64)> {
+        match (&self.kind, place) {
+            (_, At::Own(m)) => self.pair_ring().moved(m.slot),
+            (Kind::Shared(ring), At::Shared(held)) => ring.moved(*held),
+            _ => None,
         }
     }
 
@@ -675,6 +739,15 @@ impl<M: Message + ?Sized> Receiver<M> {
             (Kind::Shared(ring), At::Shared(held)) => ring.release(held),
             _ => return,
         }
+        self.attend();
+    }
+
+    /// Makes an offer, where the ends meet and nothing is taken.
+    pub(crate) fn offer(&self) {
+        if self.opened.is_apart() {
+            self.opened.meeting().unheard();
+        }
+        self.opened.meeting().offer();
         self.attend();
     }
 
@@ -758,22 +831,34 @@ pub(crate) enum TakenBytes {
     Moved(SharedBuffer<u8>),
 }
 
+// SAFETY: a buffer can be sent to another thread, and the pointer leads to memory of the segment, which no thread owns.
+// Those who read there argue why they may.
+unsafe impl Send for TakenBytes {}
+
 /// Messages of any type as bytes, for a [`Bridge`](crate::bridge::Bridge). The channel's specification has the type.
 impl Receiver<[u8]> {
     pub(crate) fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Takes the next message of a channel between two ranks. The slot stays taken until it is [given
-    /// back](Self::give_back). Returns the slot, the number of elements, and the bytes.
-    pub(crate) fn take_bytes(&self) -> Result<Option<(Received, u64, TakenBytes)>> {
+    /// Takes the next message. The slot stays taken until it is [given back](Self::give_back). Returns the slot, the number
+    /// of elements, and the bytes.
+    pub(crate) fn take_bytes(&self) -> Result<Option<(At, u64, TakenBytes)>> {
+        if matches!(self.kind, Kind::Pair) && !self.ready() {
+            return Ok(None);
+        }
         // This may need memory, and nothing is taken without it.
         let berth = self.berth()?;
-        let Some(At::Own(taken)) = self.take_now()? else { return Ok(None) };
+        let found = match self.kind {
+            // It makes an offer only when its owner says so.
+            Kind::Rendezvous(_) => self.after_meeting(self.look()),
+            _ => self.take_now(),
+        };
+        let Some(taken) = found? else { return Ok(None) };
         let spec = &self.opened.agreement.spec;
-        let stated = if spec.slice { self.ring.len(taken.slot) } else { 1 };
+        let stated = if spec.slice { self.stated_len(&taken) } else { 1 };
         if stated == MOVED {
-            let Some((key, len)) = self.ring.moved(taken.slot) else {
+            let Some((key, len)) = self.moved(&taken) else {
                 return Err(self.wrong_length(stated));
             };
             let bytes = len.saturating_mul(spec.element_size as u64);
@@ -784,13 +869,42 @@ impl Receiver<[u8]> {
             return Err(self.wrong_length(stated));
         }
         let bytes = stated as usize * spec.element_size;
-        let bytes = NonNull::slice_from_raw_parts(self.ring.payload(taken.slot), bytes);
+        let bytes = NonNull::slice_from_raw_parts(self.payload(&taken), bytes);
         Ok(Some((taken, stated.into(), TakenBytes::InSlot(bytes))))
     }
 
     /// Gives back a slot that [`take_bytes`](Self::take_bytes) has taken.
-    pub(crate) fn give_back(&self, taken: Received) {
-        self.release(At::Own(taken));
+    pub(crate) fn give_back(&self, taken: At) {
+        self.release(taken);
+    }
+
+    /// Returns whether there may be a message, or an end.
+    pub(crate) fn is_ready(&self) -> bool {
+        Selectable::ready(self)
+    }
+
+    /// Returns the reason why there will be no message, if there is none.
+    pub(crate) fn check_end(&self) -> Result<()> {
+        match self.opened.signals().for_receiver.ended() && !self.has_message() {
+            true => Err(self.opened.why_ended(Operation::Receive)),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes the offer back at degree 0. Returns false if a sender has claimed it.
+    pub(crate) fn withdraw_offer(&self) -> bool {
+        self.opened.meeting().withdraw()
+    }
+
+    /// Returns whether a sender wants an offer.
+    pub(crate) fn want(&self) -> Want {
+        self.opened.meeting().want_of_sender()
+    }
+
+    /// Answers a sender that has asked for an offer: there is none.
+    pub(crate) fn refuse(&self) {
+        self.opened.meeting().refuse();
+        self.attend();
     }
 
     fn wrong_length(&self, len: u32) -> Error {

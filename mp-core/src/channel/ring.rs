@@ -382,6 +382,10 @@ pub(crate) struct Received {
     pub(crate) position: u64,
 }
 
+// SAFETY: the pointer leads to memory of the segment, which no thread owns. Those who read or write there argue why they
+// may.
+unsafe impl Send for Received {}
+
 /// Number of slots from which on a ring counts as large: see [`RingSender::look`].
 const LARGE: u64 = 64;
 

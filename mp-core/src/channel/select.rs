@@ -104,8 +104,10 @@ impl<P: Place> All<'_, P> {
             return Err(ErrorKind::BadWorld(reason.to_owned()).into());
         }
         let poll = || self.ready(next);
-        let found = context.wait(wait.or_failure(), doing, std::ptr::null(), self, poll)?;
-        found.ok_or_else(|| context.gave_up(Operation::Select, &"(several)".into(), wait))
+        self.ends().for_each(|end| end.want(true));
+        let found = context.wait(wait.or_failure(), doing, std::ptr::null(), self, poll);
+        self.ends().for_each(|end| end.want(false));
+        found?.ok_or_else(|| context.gave_up(Operation::Select, &"(several)".into(), wait))
     }
 }
 
@@ -137,7 +139,8 @@ impl<'a> Select<'a> {
 
     /// Adds a sender, which is ready when a message would find room, or when no message ever will. A rank uses this to
     /// go on receiving while it waits to send. Returns the sender's index, counted with those of the receivers. At
-    /// degree 0 it is ready while a receiver waits in a receive call.
+    /// degree 0 it is ready while a receiver waits in a receive call. That a shared channel whose slots are on another node has room is
+    /// known only while [`ready`](Self::ready) waits.
     pub fn add_sender<M: Message + ?Sized>(&mut self, sender: &'a crate::Sender<M>) -> usize {
         self.ends.push(Some(sender));
         self.ends.len() - 1
@@ -196,7 +199,7 @@ impl<'a> Select<'a> {
     pub fn wait(&self, wait: Wait, call: &dyn Fn() -> Option<String>) -> Result<bool> {
         let Some(first) = self.ends.iter().flatten().next() else { return Ok(false) };
         let (doing, flags) = self.waited();
-        let flags = Called { flag: &flags, call: Some(call) };
+        let flags = Called { flag: &flags, call: Some(call), ends_here: false };
         first.context().wait_unless(wait, doing, &flags, || self.is_ready().then_some(()))
     }
 

@@ -8,6 +8,8 @@ pub(crate) trait Selectable {
     /// Returns whether a receive call would find a message or a send call would find room, or whether neither can ever
     /// happen.
     fn ready(&self) -> bool;
+    /// Says whether the rank waits for this end. Only an end that is not ready by itself needs this.
+    fn want(&self, _waits: bool) {}
     fn raise(&self);
     fn lower(&self);
     fn context(&self) -> &Context;

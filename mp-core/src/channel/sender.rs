@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    agreement::End,
+    agreement::{End, Means},
     opened::Opened,
     outlet::Outlet,
     ring::{CorruptHead, RingSender},
@@ -84,10 +84,14 @@ enum Claim {
 
 impl<M: Message + ?Sized> Sender<M> {
     pub(crate) fn new(opened: Opened) -> Self {
-        let (ring, kind) = match (opened.agreement.shared, opened.agreement.spec.degree) {
-            (true, _) => (RingSender::new(opened.no_ring()), Kind::Shared(opened.shared_ring())),
-            (false, 0) => (RingSender::at_rendezvous(opened.ring()), Kind::Rendezvous),
-            (false, _) => (RingSender::new(opened.ring()), Kind::Pair),
+        let (ring, kind) = match opened.means() {
+            Means::SharedRing => {
+                (RingSender::new(opened.no_ring()), Kind::Shared(opened.shared_ring()))
+            }
+            Means::Meeting | Means::Asking => {
+                (RingSender::at_rendezvous(opened.ring()), Kind::Rendezvous)
+            }
+            Means::Ring => (RingSender::new(opened.ring()), Kind::Pair),
         };
         // SAFETY: the signal lies in the segment that `opened` keeps mapped.
         let glance = unsafe { opened.glance(End::Sender) };
@@ -244,7 +248,8 @@ impl<M: Message + ?Sized> Sender<M> {
     }
 
     /// Sends as [`send`](Self::send) does, but does not wait. At degree 0 it succeeds only while the receiver waits in
-    /// a receive call (a waiting [`Select`](crate::Select) accepts only senders that wait themselves).
+    /// a receive call (a waiting [`Select`](crate::Select) accepts only senders that wait themselves). In a shared
+    /// channel whose slots are on another node, it waits for that node's answer.
     ///
     /// # Errors
     /// Same as `send`, and [`Full`](crate::ErrorKind::Full).
@@ -260,7 +265,7 @@ impl<M: Message + ?Sized> Sender<M> {
     #[cold]
     fn try_send_slowly(&mut self, elements: &[M::Element]) -> Result<()> {
         self.check_len(elements.len())?;
-        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
+        let claim = self.claim_at_once()?;
         self.copy_and_publish(claim, elements);
         Ok(())
     }
@@ -306,6 +311,25 @@ impl<M: Message + ?Sized> Sender<M> {
             Some(claim) => Ok(claim),
             None => self.claim_waiting(wait, call),
         }
+    }
+
+    /// Claims a free slot, if there is one, or else returns an error. Does not wait, except for the answer of another
+    /// node.
+    #[inline(always)]
+    fn claim_at_once(&mut self) -> Result<Claim> {
+        match self.claim_now(false)? {
+            Some(claim) => Ok(claim),
+            None => self.ask(),
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self) -> Result<Claim> {
+        let claim = match self.opened.is_apart() {
+            true => self.await_claim(Wait::forever(), None, true)?,
+            false => None,
+        };
+        claim.ok_or_else(|| self.full())
     }
 
     /// Claims a free slot, if there is one (step 1, reserve).
@@ -372,6 +396,14 @@ impl<M: Message + ?Sized> Sender<M> {
 
     #[cold]
     fn claim_waiting(&mut self, wait: Wait, call: Call<'_>) -> Result<Claim> {
+        self.await_claim(wait, call, false)?.ok_or_else(|| {
+            let Opened { context, agreement, .. } = &self.opened;
+            context.gave_up(Operation::Send, &agreement.name, wait)
+        })
+    }
+
+    /// Waits until it has claimed a slot, or with `asks`, until there is an answer that there is none.
+    fn await_claim(&mut self, wait: Wait, call: Call<'_>, asks: bool) -> Result<Option<Claim>> {
         let channel = self.opened.descriptor_offset().bytes();
         let doing = Doing { operation: Operation::Send, channel };
         let line = match &self.kind {
@@ -381,7 +413,10 @@ impl<M: Message + ?Sized> Sender<M> {
         };
         let rendezvous = matches!(self.kind, Kind::Rendezvous);
         if rendezvous {
-            self.opened.meeting().want(true);
+            match asks {
+                true => self.opened.meeting().ask(),
+                false => self.opened.meeting().want(true),
+            }
             self.attend();
         }
         let context = std::sync::Arc::clone(&self.opened.context);
@@ -390,16 +425,21 @@ impl<M: Message + ?Sized> Sender<M> {
         let signal = unsafe { &*signal };
         let sticky = Sticky(signal);
         let flag: &dyn Flag = if matches!(self.kind, Kind::Shared(_)) { &sticky } else { signal };
-        let (until, flag) = (wait.or_failure(), Called { flag, call });
-        let claim = context.wait(until, doing, line, &flag, || self.claim_now(false).transpose());
+        // Ranks of other nodes may hold slots of a shared channel.
+        let is_pair = !matches!(self.kind, Kind::Shared(_));
+        let ends_here = is_pair && !self.opened.leads_elsewhere();
+        let flag = Called { flag, call, ends_here };
+        let until = wait.or_failure();
+        let claim = context.wait(until, doing, line, &flag, || match self.claim_now(false) {
+            Ok(None) => (asks && !self.opened.meeting().wanted()).then_some(Ok(None)),
+            claim => Some(claim),
+        });
         if rendezvous {
             self.opened.meeting().want(false);
             // A receiver that made its offer only because this sender wanted one may sleep until `wanted` changes.
             self.attend();
         }
-        claim?.unwrap_or_else(|| {
-            Err(context.gave_up(Operation::Send, &self.opened.agreement.name, wait))
-        })
+        claim?.unwrap_or(Ok(None))
     }
 
     /// Returns where to write the message, after writing its length. If the length were written afterwards and this
@@ -623,7 +663,7 @@ impl<T: Plain> Sender<T> {
     /// # Errors
     /// Same as `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self) -> Result<Slot<'_, T>> {
-        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
+        let claim = self.claim_at_once()?;
         Ok(self.slot(claim, 1))
     }
 
@@ -653,7 +693,7 @@ impl<T: Plain> Sender<[T]> {
     /// Same as `reserve`, and [`Full`](crate::ErrorKind::Full).
     pub fn try_reserve(&mut self, len: usize) -> Result<Slot<'_, [T]>> {
         self.check_len(len)?;
-        let claim = self.claim_now(false)?.ok_or_else(|| self.full())?;
+        let claim = self.claim_at_once()?;
         Ok(self.slot(claim, len))
     }
 
@@ -688,7 +728,7 @@ impl<T: Plain> Sender<[T]> {
         &mut self,
         buffer: SharedBuffer<T>,
     ) -> Result<(), SendError<SharedBuffer<T>>> {
-        let claim = self.claim_now(false).and_then(|claim| claim.ok_or_else(|| self.full()));
+        let claim = self.claim_at_once();
         self.move_and_publish(claim, buffer)
     }
 
@@ -789,6 +829,44 @@ impl Sender<[u8]> {
         self.ring.given_back()
     }
 
+    /// Claims the receiver's offer at degree 0, or a slot of a shared channel, for the next message. Returns whether there
+    /// was one.
+    pub(crate) fn claim_offer(&mut self) -> Result<bool> {
+        let claim = self.look(false)?;
+        if let Some(Claim::Shared(_)) = claim {
+            self.lent = claim;
+        }
+        Ok(claim.is_some())
+    }
+
+    /// Gives the claim of [`claim_offer`](Self::claim_offer) back without a message.
+    pub(crate) fn unclaim_offer(&mut self) {
+        let claim = self.take_back();
+        self.abandon(claim);
+    }
+
+    /// Returns whether the receiver has given up since its offer was claimed.
+    pub(crate) fn is_left(&self) -> bool {
+        self.opened.meeting().is_left()
+    }
+
+    /// Returns whether the receiver of a shared channel wants to hear of a message.
+    pub(crate) fn is_looked_at(&self) -> bool {
+        self.opened.meeting().is_looked_at()
+    }
+
+    /// Tells a receiver that has given up that the message may still come.
+    pub(crate) fn keep_offer(&self) {
+        self.opened.meeting().keep();
+        self.attend();
+    }
+
+    /// Tells the receiver whether a sender waits for an offer at degree 0; or that a shared channel may have a message.
+    pub(crate) fn want_offer(&self, waits: bool) {
+        self.opened.meeting().want(waits);
+        self.attend();
+    }
+
     /// Sends `elements` elements of `len` bytes together, which `write` writes, as a moved buffer or through a slot. Sends
     /// nothing if that fails. Returns false, without a call of `write`, if no slot is free.
     pub(crate) fn try_send_bytes<E: From<Error>>(
@@ -806,7 +884,8 @@ impl Sender<[u8]> {
             return Err(self.too_long(elements as usize).into());
         }
         let Some(claim) = self.claim_now(false)? else { return Ok(false) };
-        // Only channels between two ranks cross to other nodes. There, a slot that is not published is claimed again.
+        // Between two ranks, a slot that is not published is claimed again. In a shared channel, it is taken back when the
+        // bridge closes its part, which it does after every failure here.
         if moved {
             let mut written = Ok(());
             let buffer = SharedBuffer::<u8>::allocate(&self.opened.context, len)?;
@@ -839,6 +918,13 @@ impl<M: Message + ?Sized> Selectable for Sender<M> {
             ),
         };
         room || self.opened.signals().for_sender.ended()
+    }
+
+    fn want(&self, waits: bool) {
+        if self.opened.is_apart() {
+            self.opened.meeting().want(waits);
+            self.attend();
+        }
     }
 
     fn raise(&self) {

@@ -80,12 +80,14 @@ pub(crate) struct WorldControl {
     first_failed: AtomicU32,
     /// A number that changes when a rank was lost and when MPBs were revoked. See [`News`](crate::waits::News).
     pub(crate) news: CachePadded<AtomicU32>,
-    /// The number of calls of `run` that every rank has left, in a launched world.
+    /// The number of calls of `run` that every rank has left or never will leave, in a launched world.
     pub(crate) rounds: AtomicU32,
-    /// In a world of several nodes: the number of calls of `run` that every rank of this node has left.
+    /// In a world of several nodes: the same for the ranks of this node.
     pub(crate) left_here: AtomicU32,
-    /// The number of ranks of this node that have posted their results and have not left the round yet.
-    pub(crate) outcomes: CachePadded<AtomicU32>,
+    /// 1 after the bridge to the other nodes has ended.
+    pub(crate) severed: AtomicU32,
+    /// The number of rounds whose end one rank of this node, or its launcher, has seen: see `renewal`.
+    pub(crate) seen_over: AtomicU32,
     /// The futexes on which threads of all ranks sleep while they wait for interrupts: one for each seat.
     pub(crate) interrupts: [CachePadded<Futex>; SEATS],
     pub(crate) name: Text<{ NAME / 8 }>,

@@ -11,7 +11,7 @@ use std::{
     any::{Any, TypeId},
     collections::HashMap,
     ops::Range,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
@@ -38,8 +38,8 @@ use crate::{
         BlockKey, BlockKind, LockedHeap, Offset, RobustLock, Root, Segment, SegmentError,
         fingerprint,
     },
-    sync::{AtomicPtr, AtomicU64, Futex, Ordering},
-    wait::{Apart, Doing, Flag, Operation, Sleeper, UNDER_WAY, Wait, Waiting, progress},
+    sync::{AtomicPtr, AtomicU64, Ordering},
+    wait::{Apart, Carrier, Doing, Flag, Operation, Sleeper, UNDER_WAY, Wait, Waiting, progress},
 };
 
 /// The most ranks a world can have.
@@ -76,6 +76,8 @@ pub(crate) struct Context {
     kept: Kept,
     /// The loans between the ranks, if they are threads.
     pub(crate) loans: Option<Arc<Loans>>,
+    /// What waiting threads call, in a world of several nodes.
+    carrier: Option<Arc<OnceLock<Weak<dyn Carrier>>>>,
 }
 
 /// See [`Rank::kept`](crate::Rank::kept).
@@ -119,6 +121,7 @@ impl Context {
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: None,
+            carrier: None,
         })
     }
 
@@ -149,6 +152,7 @@ impl Context {
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: None,
+            carrier: None,
         };
         if size > room || room as usize > MAX_RANKS || me > room {
             let len = u64::from(room);
@@ -167,6 +171,7 @@ impl Context {
             ordinals: AtomicU64::new(0),
             kept: Kept::default(),
             loans: self.loans.clone(),
+            carrier: self.carrier.clone(),
             nodes: self.nodes.clone(),
             me,
             ..*self
@@ -205,15 +210,28 @@ impl Context {
     pub(crate) fn divide(&mut self, nodes: Arc<[u32]>, node: usize) -> Result<(), SegmentError> {
         let (first, next) = (nodes[node], nodes[node + 1]);
         (self.here, self.nodes) = ([first, next - first], Some(nodes));
+        self.carrier = Some(Arc::default());
         let world = self.world()?;
         for (word, number) in world.here.iter().zip(self.here) {
             word.store(number, Ordering::Relaxed);
         }
-        // What carries messages to other nodes works, too.
-        world.threads.store(self.here[1] + 1, Ordering::Relaxed);
+        // If what carries messages to other nodes needs a core, those who count the cores of a node leave it one.
+        world.threads.store(self.here[1], Ordering::Relaxed);
         // Both ends of a channel must ask for the same, whatever the processors of their nodes are.
         world.cache.store(CACHE_OF_NODES, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Has all waiting threads of this world's ranks in this process call this: see [`Carrier`].
+    pub(crate) fn set_carrier(&self, carrier: Weak<dyn Carrier>) {
+        if let Some(place) = &self.carrier {
+            let _ = place.set(carrier);
+        }
+    }
+
+    /// Returns what carries messages to other nodes, if waiting threads can call it.
+    pub(crate) fn carrier(&self) -> Option<Arc<dyn Carrier>> {
+        self.carrier.as_ref()?.get()?.upgrade()
     }
 
     /// Notes how the ranks are [divided](Self::divide), in a rank's process.
@@ -243,6 +261,11 @@ impl Context {
     pub(crate) fn node_of(&self, rank: u32) -> usize {
         let after = |first: &Arc<[u32]>| first.partition_point(|&first| first <= rank);
         self.nodes.as_ref().map_or(0, |first| after(first).clamp(1, first.len() - 1) - 1)
+    }
+
+    /// Returns this node.
+    pub(crate) fn node_here(&self) -> usize {
+        self.node_of(self.here().start)
     }
 
     /// Returns the ranks of this node that the world begins with.
@@ -348,6 +371,13 @@ impl Context {
         }
     }
 
+    /// [Rings](Self::ring) every rank's doorbell.
+    pub(crate) fn ring_all(&self) {
+        for rank in 0..self.begun() {
+            self.ring(rank);
+        }
+    }
+
     /// Returns why a [wait](Self::wait) got no answer: another operation of the rank has
     /// [failed](progress::Part::failure), or the limit has expired.
     #[cold]
@@ -403,6 +433,27 @@ impl Context {
     }
 
     fn wait_slowly<T>(
+        &self,
+        wait: Wait,
+        doing: Doing,
+        line: *const (),
+        flags: &dyn Flag,
+        poll: &mut dyn FnMut() -> Option<T>,
+    ) -> Result<Option<T>, SegmentError> {
+        // Other parts of the rank may lead to other nodes. In a crowded world, those who wait leave the work to one thread,
+        // and their cores to those who have some.
+        let ends_here = flags.ends_here() && progress::count() == 0;
+        let carrier = self.carrier().filter(|_| !ends_here && !self.crowded());
+        let Some(carrier) = carrier else {
+            return self.wait_here(wait, doing, line, flags, poll);
+        };
+        let flags = Carried { flags, carrier: &*carrier };
+        let mut poll = || poll().or_else(|| if carrier.carry() { poll() } else { None });
+        // No single line is awaited, because the answer may come from another node.
+        self.wait_here(wait, doing, std::ptr::null(), &flags, &mut poll)
+    }
+
+    fn wait_here<T>(
         &self,
         wait: Wait,
         doing: Doing,
@@ -558,24 +609,41 @@ impl Flag for Beside<'_> {
         self.parts.lower();
     }
 
-    fn bell(&self) -> Option<&Futex> {
-        self.flags.bell()
+    fn inner(&self) -> Option<&dyn Flag> {
+        Some(self.flags)
     }
 
     fn tick(&self) -> Option<Duration> {
         self.flags.tick().into_iter().chain(self.parts.tick()).min()
     }
 
-    fn further(&self) -> Vec<u64> {
-        self.flags.further()
-    }
-
     fn beside(&self) -> Vec<u64> {
         [self.flags.beside(), self.parts.awaits()].concat()
     }
+}
 
-    fn call(&self) -> Option<String> {
-        self.flags.call()
+/// The flags of a wait that calls a [`Carrier`] meanwhile.
+struct Carried<'a> {
+    flags: &'a dyn Flag,
+    carrier: &'a dyn Carrier,
+}
+
+impl Flag for Carried<'_> {
+    fn raise(&self) {
+        self.flags.raise();
+        self.carrier.rest();
+    }
+
+    fn lower(&self) {
+        self.flags.lower();
+    }
+
+    fn inner(&self) -> Option<&dyn Flag> {
+        Some(self.flags)
+    }
+
+    fn looks_slowly(&self) -> bool {
+        true
     }
 }
 

@@ -89,7 +89,8 @@ pub enum ErrorKind {
     /// The call would need the memory of a rank that runs on another node.
     #[error(
         "rank {rank} is on another node, and {what} work only among the ranks of one node; use channels between two \
-         ranks, of degree 1 or more, tagged messages, or the blocking collective operations of a communicator"
+         ranks, one for each pair, or shared ones, tagged messages, or a communicator's collective \
+         operations (`Communicator::all_reduce`, `Communicator::nonblocking` and others)"
     )]
     OnAnotherNode {
         /// The rank.

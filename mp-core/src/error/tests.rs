@@ -77,7 +77,7 @@ examples! {
         names ["receive on channel \"pages\"", "5ms"];
     WaitsForItself {} names ["wait for ever", "nonblocking"];
     Full { channel: "pages".into(), degree: 2 } names ["\"pages\"", "degree 2", "full", "try again"];
-    OnAnotherNode { rank: 2, what: "shared channels" } names ["rank 2", "another node", "shared channels", "degree 1 or more"];
+    OnAnotherNode { rank: 2, what: "message passing buffers" } names ["rank 2", "another node", "passing buffers", "one for each pair"];
     GuardsHeld { channel: "pages".into(), held: 2 } names ["all 2 slots", "\"pages\"", "drop one"];
     TooLong { channel: "pages".into(), len: 9, max: 4 }
         names ["9 elements", "\"pages\"", "up to 4", "max_len", "send_buffer"];

@@ -1,7 +1,7 @@
 //! The interface through which an algorithm uses MPBs: those of a world, or those of a simulator.
 
 use std::{
-    future::Future,
+    future::{Future, ready},
     hint,
     pin::pin,
     task::{Context, Poll, Waker},
@@ -90,6 +90,22 @@ pub trait MpbAccess {
         from: Line,
         target: &mut [u8],
     ) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// Puts the place of a slice into a line of an MPB, if the ranks can copy the slice from where it is. Returns whether
+    /// they can. The slice must stay as it is until its readers have [borrowed](Self::borrow) it.
+    fn lend(&mut self, slice: &[u8], to: Line) -> impl Future<Output = Result<bool, Self::Error>> {
+        let _ = (slice, to);
+        ready(Ok(false))
+    }
+
+    /// Copies the slice that a rank has [lent](Self::lend) by this line to private memory. Returns whether that was slow.
+    fn borrow(
+        &mut self,
+        from: Line,
+        target: &mut [u8],
+    ) -> impl Future<Output = Result<bool, Self::Error>> {
+        async move { self.get(from, target).await.map(|()| false) }
+    }
 
     /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of the element of
     /// `own`, which is as long, or else of itself, and of the corresponding element from line `from` on. A machine may do

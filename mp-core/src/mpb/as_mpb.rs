@@ -49,6 +49,12 @@ pub trait AsMpb {
         })
     }
 
+    /// Returns whether [`MpbAccess::lend`] lends slices.
+    #[inline(always)]
+    fn lends(&self) -> bool {
+        false
+    }
+
     /// Does what [`MpbAccess::mark`] does.
     #[inline(always)]
     fn mark(&self) -> u64 {
@@ -188,6 +194,16 @@ impl<M: AsMpb> MpbAccess for M {
     #[inline(always)]
     fn get(&mut self, from: Line, target: &mut [u8]) -> impl Future<Output = Result<()>> {
         ready(self.as_mpb().get(from, target))
+    }
+
+    #[inline]
+    fn lend(&mut self, slice: &[u8], to: Line) -> impl Future<Output = Result<bool>> {
+        ready(if self.lends() { self.as_mpb().lend(slice, to) } else { Ok(false) })
+    }
+
+    #[inline]
+    fn borrow(&mut self, from: Line, target: &mut [u8]) -> impl Future<Output = Result<bool>> {
+        ready(self.as_mpb().borrow(from, target))
     }
 
     #[inline(always)]

@@ -15,15 +15,17 @@ use super::{
     interrupt::{Status, wake_everybody},
     lines::{Geometry, free_far},
     mark::Mark,
+    sheet::Sheet,
     wanted::Wanted,
 };
 use crate::{
     context::{Context, Namespace},
     error::Error,
     line::Line,
-    named::{Leaving, Members, Name, Named, Object, RankSet, Title, find},
+    named::{Leaving, Members, Name, Named, Object, RankSet, Title, find, find_or_make},
     segment::{BlockKind, LockedHeap, SegmentError, Shared, fingerprint},
     sync::{AtomicU32, AtomicU64, Futex, Ordering},
+    word::Word,
 };
 
 /// The structure at the start of the block.
@@ -41,12 +43,14 @@ pub(crate) struct Descriptor {
     other_near: AtomicU64,
     /// The members that the rank with different settings named.
     others: RankSet,
-    pub(super) members: Members,
+    pub(crate) members: Members,
     /// Members that will send no interrupt any more that a rank waits for. They may close their MPBs.
     pub(super) farewells: RankSet,
     /// 1 + the rank of the world because of whose loss the members have given up the contents, or that has revoked the
     /// MPBs; 0 if there is none.
     given_up: AtomicU32,
+    /// Whether some members are on other nodes: [`HERE`], [`CROSSES`] or [`TOLD`].
+    crosses: AtomicU32,
     /// What a waiting rank must know: the number of members that are gone, and the bits [`LOST`], [`MISMATCH`] and
     /// [`GIVEN_UP`]. It is hardly ever written, so a look at it usually hits the first-level cache.
     ends: CachePadded<AtomicU32>,
@@ -56,6 +60,14 @@ pub(crate) struct Descriptor {
 
 // SAFETY: the type consists of atomics only, and is `repr(C)`.
 unsafe impl Shared for Descriptor {}
+
+/// In `crosses`: all members are on this node.
+const HERE: u32 = 0;
+/// In `crosses`: some members are on other nodes, and this node's [`Bridge`](crate::bridge::Bridge) still has to tell what
+/// members here do. The MPBs are not freed before it has.
+const CROSSES: u32 = 1;
+/// In `crosses`: some members are on other nodes, which know that all members here are gone.
+const TOLD: u32 = 2;
 
 /// In `ends`: a rank was lost.
 pub(super) const LOST: u32 = 1 << 31;
@@ -169,8 +181,9 @@ impl Object<'_, Descriptor> {
         &self,
         wanted: &Wanted,
         geometry: Geometry,
-        proposal: u64,
+        (proposal, crosses): (u64, bool),
     ) -> Result<(), SegmentError> {
+        self.crosses.store(if crosses { CROSSES } else { HERE }, Ordering::Relaxed);
         self.members.all.assign(&wanted.members);
         self.lines.store(wanted.lines as u64, Ordering::Relaxed);
         self.near.store(wanted.near as u64, Ordering::Relaxed);
@@ -193,6 +206,49 @@ impl Object<'_, Descriptor> {
         let lines = self.lines.load(Ordering::Relaxed) as usize;
         let members = self.seats()?.map(|(rank, _)| rank).collect();
         Ok(Wanted { lines, near: self.near.load(Ordering::Relaxed) as usize, members })
+    }
+
+    /// Returns the ranks of the world that are members, in order, and the word that their maker proposed, if some of the
+    /// members are on other nodes.
+    pub(crate) fn crossing(&self) -> Result<Option<(Vec<u32>, u64)>, SegmentError> {
+        if self.crosses.load(Ordering::Relaxed) == HERE {
+            return Ok(None);
+        }
+        let members = self.seats()?.map(|(rank, _)| rank).collect();
+        Ok(Some((members, self.agreed.load(Ordering::Relaxed))))
+    }
+
+    /// Returns the first `words` words of the buffers.
+    fn words(&self, words: usize) -> Result<&[Word], SegmentError> {
+        let geometry =
+            geometry(self.members.all.len() as usize, self.near.load(Ordering::Relaxed) as usize);
+        let (_, first) = self.parts(geometry)?;
+        let bytes = (words * size_of::<Word>()) as u64;
+        if bytes > geometry.buffers() {
+            return Err(self.corrupt("the words of a ballot"));
+        }
+        // SAFETY: `parts` has checked that the buffers are in the segment, which `context` keeps mapped, and they have so
+        // many words, which are aligned. Words are atomics, for which all bytes are valid. Callers hold the heap's lock, so
+        // the block is not freed meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts(first.cast::<Word>().as_ptr(), words) })
+    }
+
+    /// Returns the sheet of a ballot, in which votes have `vote` words.
+    pub(crate) fn sheet(&self, vote: usize) -> Result<Sheet<'_>, SegmentError> {
+        let members = self.members.all.len() as usize;
+        let sheet = Sheet::new(self.words(Sheet::words(members, vote))?, members, vote);
+        sheet.ok_or_else(|| self.corrupt("the words of a ballot"))
+    }
+
+    /// Returns the name of the MPBs, with its namespace.
+    pub(crate) fn name(&self) -> (Namespace, String) {
+        (self.title.namespace(), self.title.name())
+    }
+
+    /// Notes that the other nodes know that all members here are gone. Frees the MPBs if all members are.
+    pub(crate) fn let_go(&self, heap: &mut LockedHeap<'_>) -> Result<(), SegmentError> {
+        self.crosses.store(TOLD, Ordering::Relaxed);
+        self.free_if_over(heap, None).map(drop)
     }
 
     /// Returns the members, in order, each with the status of its interrupts.
@@ -236,8 +292,15 @@ impl Named for Descriptor {
         std::slice::from_ref(&self.members)
     }
 
+    fn is_held(&self) -> bool {
+        self.crosses.load(Ordering::Relaxed) == CROSSES
+    }
+
     fn tell(mpbs: &Object<'_, Self>, _: usize) -> Result<(), SegmentError> {
         mpbs.tell_ends();
+        if mpbs.crosses.load(Ordering::Relaxed) != HERE {
+            mpbs.context.world()?.channels.fetch_add(1, Ordering::Relaxed);
+        }
         mpbs.members.all.iter().for_each(|rank| mpbs.context.ring(rank));
         wake_everybody(mpbs.context, mpbs.seats()?);
         Ok(())
@@ -260,6 +323,44 @@ pub(super) fn of<'a>(
     name: Name<'_>,
 ) -> Result<Option<Object<'a, Descriptor>>, SegmentError> {
     find(context, heap, name, |found: &Descriptor| found.members.expect(context.me))
+}
+
+/// Finds the ballot of this name and these ranks of several nodes, or makes it in the name of this rank, which is one of
+/// them and is not thereby taken to have opened it. `proposal` is the word that its members propose, and `lines` is the
+/// number of lines of each.
+pub(crate) fn find_or_make_ballot<'a>(
+    context: &'a Context,
+    name: Name<'_>,
+    members: &[u32],
+    (lines, proposal): (usize, u64),
+) -> Result<(LockedHeap<'a>, Object<'a, Descriptor>), SegmentError> {
+    let geometry = geometry(members.len(), lines);
+    let wanted = Wanted { lines, near: lines, members: members.into() };
+    let make = || {
+        let new = Object::<Descriptor>::new(context, name, geometry.block())?;
+        new.write(&wanted, geometry, (proposal, true))?;
+        Ok(new)
+    };
+    let (heap, found, _) = find_or_make(
+        context,
+        false,
+        |heap| find_ballot(context, heap, name, members),
+        make,
+        |heap, new| new.publish(heap, name, |_| false),
+    )?;
+    Ok((heap, found))
+}
+
+/// Finds the ballot of this name and these ranks of several nodes.
+pub(crate) fn find_ballot<'a>(
+    context: &'a Context,
+    heap: &LockedHeap<'_>,
+    name: Name<'_>,
+    members: &[u32],
+) -> Result<Option<Object<'a, Descriptor>>, SegmentError> {
+    find(context, heap, name, |found: &Descriptor| {
+        found.crosses.load(Ordering::Relaxed) != HERE && found.members.all.equals(members)
+    })
 }
 
 /// Leaves MPBs of this name that this rank is a member of and has not opened, if there are any.

@@ -170,6 +170,10 @@ impl Flag for Sleeper<'_> {
         vec![line, self.setter.map_or(0, |rank| 1 + rank as u64)]
     }
 
+    fn ends_here(&self) -> bool {
+        true
+    }
+
     fn call(&self) -> Option<String> {
         self.caller?.call(None)
     }

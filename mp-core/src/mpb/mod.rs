@@ -52,6 +52,7 @@
 
 mod access;
 mod as_mpb;
+pub(crate) mod ballot;
 pub(crate) mod consensus;
 mod descriptor;
 mod interrupt;
@@ -62,6 +63,7 @@ mod model;
 mod opened;
 mod polled;
 pub(crate) mod region;
+mod sheet;
 pub(crate) mod spec;
 mod wanted;
 
@@ -72,20 +74,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use descriptor::{Descriptor, Outline, layout};
+pub(crate) use descriptor::{Descriptor, Outline, find_ballot, find_or_make_ballot, layout};
+pub(crate) use region::lines_of;
+pub(crate) use sheet::Sheet;
 
 pub use self::{
     access::{Interrupts, MpbAccess, NEWS, complete},
     as_mpb::AsMpb,
     interrupt::{Attendant, Notifier},
-    polled::{Delegation, Polled},
+    polled::{Delegation, Ends, Polled},
     spec::Mpbs,
 };
 use self::{interrupt::Seats, mark::Sleeper, opened::Opened};
 use crate::{
     context::Context,
     copier::{Copier, LONG, Way},
-    costs,
+    costs, direct,
     error::{Error, ErrorKind, Result},
     line::{self, LINE_BYTES, PAYLOAD, prefetch_to_write},
     plain::Plain,
@@ -316,6 +320,33 @@ impl Mpb {
         let count = target.len().div_ceil(LINE_BYTES);
         line::get(self.opened.lines(from.rank, from.line, count)?, target);
         Ok(())
+    }
+
+    /// Puts the place of a slice into a line of an MPB, if the slice lies in the world's memory. Returns whether it does.
+    /// The other ranks can then [borrow](Self::borrow) the slice. It must stay as it is until they have said that they
+    /// did, or until a rank is lost.
+    ///
+    /// # Errors
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines).
+    pub fn lend(&self, slice: &[u8], to: Line) -> Result<bool> {
+        match direct::place_of(&self.opened.context, slice) {
+            Some(place) => self.put(&place.to_ne_bytes(), to).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Copies the slice that a rank has [lent](Self::lend) by this line, and that is as long as `target`, from the world's
+    /// memory to private memory. Returns whether that was slow, so that the next such slice should be [put](Self::put).
+    ///
+    /// # Errors
+    /// [`NoSuchRank`](crate::ErrorKind::NoSuchRank), [`NoSuchLines`](crate::ErrorKind::NoSuchLines);
+    /// [`Segment`](crate::ErrorKind::Segment) when no slice of this length lies there;
+    /// [`PeerLost`](crate::ErrorKind::PeerLost) when a rank of the MPBs is lost, because the slice then may have changed.
+    pub fn borrow(&self, from: Line, target: &mut [u8]) -> Result<bool> {
+        let mut place = [0; size_of::<u64>()];
+        self.get(from, &mut place)?;
+        let slow = direct::copy_from(&self.opened.context, u64::from_ne_bytes(place), target)?;
+        self.loss().map_or(Ok(slow), Err)
     }
 
     /// Combines elements in an MPB with private ones. Each element of `target` is replaced by `combine` of the element of

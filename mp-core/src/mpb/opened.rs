@@ -59,7 +59,7 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let Mpbs { lines, near, namespace, proposal } = mpbs;
+        let Mpbs { lines, near, namespace, proposal, crosses } = mpbs;
         let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
         let named = Name::new(namespace, name);
         if !named.is_valid() {
@@ -76,15 +76,15 @@ impl Opened {
                 "they are of {lines} lines for each rank, and can be of 1 to {most}"
             ));
         }
-        context.check_here(
-            members.world.iter().copied(),
-            "message passing buffers, and what is made of them,",
-        )?;
+        if !crosses {
+            let what = "message passing buffers, and what is made of them,";
+            context.check_here(members.world.iter().copied(), what)?;
+        }
         let geometry = geometry(members.world.len(), near);
         let ours = Wanted { lines, near, members: members.world.clone() };
         let make = || {
             let new = Object::<Descriptor>::new(&context, named, geometry.block())?;
-            new.write(&ours, geometry, proposal)?;
+            new.write(&ours, geometry, (proposal, crosses))?;
             Ok(new)
         };
         // The MPBs are made `alone`, because all members come at the same time and the block is large.

@@ -1,7 +1,13 @@
 //! Waits for flags that leave the thread free for other work meanwhile. A thread with several pending operations polls
 //! the flag of each operation. If no flag is set, the thread sleeps until one of them may be.
+//!
+//! Instead of a flag, an operation can wait for ends of channels.
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    task::Poll,
+    time::Duration,
+};
 
 use super::{Mpb, Tick, mark::Sleeper};
 use crate::{
@@ -43,13 +49,33 @@ pub struct Polled {
     line: AtomicU64,
     /// The flag's value when it was polled.
     seen: AtomicU64,
-    /// 1 + the only rank that sets the flag; 0 if any rank may set it.
+    /// 1 + the only rank that sets the flag; 0 if any rank may set it. [`ENDS`] if ends are awaited and no flag is.
     setter: AtomicU64,
     /// The number of this wait. It distinguishes the rank's waits.
     number: AtomicU32,
     /// MPBs of the same members, which each member opened before these: see [`after`](Self::after).
     first: Option<Arc<Self>>,
+    /// The ends that are awaited, or were last.
+    ends: Mutex<Option<Weak<dyn Ends>>>,
 }
+
+/// Ends of channels for which an operation waits instead of a flag.
+pub trait Ends: Send + Sync {
+    /// Returns whether one of them has a message or room, or never will, or is closed.
+    fn is_ready(&self) -> bool;
+
+    /// Requests that the rank's doorbell is rung when one of them is ready.
+    fn raise(&self);
+
+    /// Withdraws the request of [`raise`](Self::raise).
+    fn lower(&self);
+
+    /// Returns what the operation waits for, as [`Polled::awaits`] returns it.
+    fn awaits(&self) -> Option<u64>;
+}
+
+/// See [`Polled::await_ends`]. No rank has this number.
+const ENDS: u64 = u64::MAX;
 
 /// How long a call that begins an operation looks for its flag before it leaves the operation to another call, which
 /// takes about as long.
@@ -59,7 +85,8 @@ impl Polled {
     /// Makes a `Polled` of these MPBs, which awaits no flag yet.
     pub fn new(mpb: Mpb) -> Self {
         let (line, seen, setter) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { mpb, line, seen, setter, number: AtomicU32::new(0), first: None }
+        let (number, ends) = (AtomicU32::new(0), Mutex::default());
+        Self { mpb, line, seen, setter, number, first: None, ends }
     }
 
     /// Works like [`new`](Self::new), for MPBs that each member opens after `first`, which has the same members, and
@@ -122,6 +149,34 @@ impl Polled {
         Poll::Pending
     }
 
+    /// Awaits ends of channels from now on, instead of a flag, until [`await_nothing`](Self::await_nothing). Ends that are
+    /// dropped are no longer awaited.
+    pub fn await_ends(&self, ends: Weak<dyn Ends>) {
+        *self.ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(ends);
+        self.line.store(0, Ordering::Relaxed);
+        self.setter.store(ENDS, Ordering::Relaxed);
+    }
+
+    /// Awaits nothing from now on.
+    pub fn await_nothing(&self) {
+        self.line.store(0, Ordering::Relaxed);
+        self.setter.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the awaited ends, if any are awaited.
+    fn ends(&self) -> Option<Arc<dyn Ends>> {
+        let flag = self.line.load(Ordering::Relaxed) != 0;
+        if flag || self.setter.load(Ordering::Relaxed) != ENDS {
+            return None;
+        }
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
+    }
+
+    /// Returns whether awaited ends are ready or gone, or nothing is awaited.
+    fn ends_are_ready(&self) -> bool {
+        self.ends().is_none_or(|ends| ends.is_ready())
+    }
+
     /// Returns the line of the awaited flag, and the only rank that sets the flag, if there is one.
     fn awaited(&self) -> Option<(usize, Option<usize>)> {
         let line = self.line.load(Ordering::Relaxed).checked_sub(1)?;
@@ -129,10 +184,11 @@ impl Polled {
         Some((line as usize, setter.map(|rank| rank as usize)))
     }
 
-    /// Returns whether polling again makes sense: the awaited flag has changed or never will, or no flag is awaited.
+    /// Returns whether polling again makes sense: the awaited flag has changed or never will, awaited ends are ready, or
+    /// nothing is awaited.
     #[inline]
     pub fn is_ready(&self) -> bool {
-        let Some((line, setter)) = self.awaited() else { return true };
+        let Some((line, setter)) = self.awaited() else { return self.ends_are_ready() };
         let seen = self.seen.load(Ordering::Relaxed);
         self.mpb.flag(line).map_or(true, |value| value != seen) || self.over(setter).is_some()
     }
@@ -150,7 +206,8 @@ impl Polled {
     }
 
     fn look_for(&self, time: Duration) -> bool {
-        let Some((line, _)) = self.awaited() else { return true };
+        // What comes through a channel from another node takes longer than this looks.
+        let Some((line, _)) = self.awaited() else { return self.ends_are_ready() };
         let seen = self.seen.load(Ordering::Relaxed);
         let has_changed = || self.mpb.flag(line).map_or(true, |value| value != seen);
         has_changed()
@@ -195,18 +252,24 @@ impl Polled {
         Some(Sleeper::new(mark, line, self.number.load(Ordering::Relaxed), None))
     }
 
-    /// Requests that the rank's doorbell is rung when the awaited flag changes, for a [`Part`](crate::progress::Part).
+    /// Requests that the rank's doorbell is rung when the awaited flag changes or awaited ends are ready, for a
+    /// [`Part`](crate::progress::Part).
     pub fn raise(&self) {
         self.sleeper().iter().for_each(Flag::raise);
+        self.ends().iter().for_each(|ends| ends.raise());
     }
 
     /// Withdraws the request of [`raise`](Self::raise).
     pub fn lower(&self) {
         self.sleeper().iter().for_each(Flag::lower);
+        self.ends().iter().for_each(|ends| ends.lower());
     }
 
     /// Returns what the operation waits for, as [`Part::awaits`](crate::progress::Part::awaits) returns it.
     pub fn awaits(&self) -> u64 {
+        if let Some(channel) = self.ends().and_then(|ends| ends.awaits()) {
+            return channel;
+        }
         let setter = self.awaited().and_then(|(_, setter)| self.mpb.world_rank(setter?).ok());
         beside(self.mpb.opened.place(), setter)
     }

@@ -29,7 +29,9 @@ const LEAST: Duration = Duration::from_micros(1);
 /// another handle of the same region, and does not open it again.
 #[derive(Clone)]
 pub struct Region {
-    opened: Arc<Opened>,
+    pub(super) opened: Arc<Opened>,
+    /// Whether some of the ranks are on other nodes.
+    crosses: bool,
     /// The first word of `opened`. It is copied here because calls use it often.
     first: NonNull<Word>,
     asymmetry: Asymmetry,
@@ -75,6 +77,12 @@ impl fmt::Debug for KeptWord {
     }
 }
 
+/// Returns the number of lines of each of the ranks of a region. Returns `None` if the region is too long.
+pub(crate) fn lines_of((words, bytes): (usize, usize), ranks: usize) -> Option<usize> {
+    let before = words.checked_mul(size_of::<Word>())?.checked_next_multiple_of(GRAIN)?;
+    Some(before.checked_add(bytes)?.div_ceil(LINE_BYTES).div_ceil(ranks.max(1)).max(1))
+}
+
 impl Region {
     /// Opens a region of `words` words and `bytes` bytes, all zeros at first, by a name in the namespace. Calls of its
     /// ranks pair up as for [`Rank::mpb`].
@@ -106,19 +114,38 @@ impl Region {
         words: usize,
         bytes: usize,
     ) -> Result<Self> {
+        Self::open_by(rank, namespace.mpbs(Mpbs::lines(1)), name, ranks, (words, bytes))
+    }
+
+    /// Works like [`open_of`](Self::open_of), with these settings of MPBs, whose number of lines does not matter.
+    pub(super) fn open_by(
+        rank: &Rank,
+        mpbs: Mpbs,
+        name: &str,
+        ranks: &[usize],
+        (words, bytes): (usize, usize),
+    ) -> Result<Self> {
         let too_long =
             || Error::from(ErrorKind::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() });
-        let before = words.checked_mul(size_of::<Word>()).ok_or_else(too_long)?;
-        let before = before.checked_next_multiple_of(GRAIN).ok_or_else(too_long)?;
-        let all = before.checked_add(bytes).ok_or_else(too_long)?;
-        let each = all.div_ceil(LINE_BYTES).div_ceil(ranks.len().max(1)).max(1);
-        let mpbs = namespace.mpbs(Mpbs::lines(each));
+        let each = lines_of((words, bytes), ranks.len()).ok_or_else(too_long)?;
+        let mpbs = Mpbs { lines: each, near: each, ..mpbs };
         let opened = Opened::open(Arc::clone(rank.context()), name, ranks, mpbs)?;
         let looks = Arc::new(AtomicU32::new(opened.context.looks()));
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);
-        let (opened, waits) = (Arc::new(opened), Arc::default());
+        let (opened, waits, crosses) = (Arc::new(opened), Arc::default(), mpbs.crosses);
         let least = costs::looks(LEAST);
-        Ok(Self { opened, first, asymmetry, words, bytes, looks, least, waits, caller: None })
+        Ok(Self {
+            opened,
+            crosses,
+            first,
+            asymmetry,
+            words,
+            bytes,
+            looks,
+            least,
+            waits,
+            caller: None,
+        })
     }
 
     /// Makes reports tell which call waits, for waits in this region and in clones that are made later.
@@ -425,6 +452,10 @@ impl Flag for Sleepers<'_> {
 
     fn further(&self) -> Vec<u64> {
         self.all.first().map(Flag::further).unwrap_or_default()
+    }
+
+    fn ends_here(&self) -> bool {
+        !self.region.crosses
     }
 
     fn call(&self) -> Option<String> {

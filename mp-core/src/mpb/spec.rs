@@ -12,13 +12,15 @@ pub struct Mpbs {
     /// The number of lines that have memory from the beginning.
     pub(super) near: usize,
     pub(super) proposal: u64,
+    /// Whether some of the ranks are on other nodes: see `ballot.rs`.
+    pub(super) crosses: bool,
     pub(super) namespace: Namespace,
 }
 
 impl Mpbs {
     /// Makes settings for this many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
-        Self { lines, near: lines, proposal: 0, namespace: Namespace::PROGRAM }
+        Self { lines, near: lines, proposal: 0, crosses: false, namespace: Namespace::PROGRAM }
     }
 
     /// Gives memory from the beginning only to the first `near` lines of each rank. The other lines get their memory

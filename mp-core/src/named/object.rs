@@ -25,6 +25,16 @@ pub(crate) trait Named: Shared + Sized {
         &[]
     }
 
+    /// Returns whether something else stands in for the members at this side, so that they do not leave it by their ends.
+    fn is_kept(&self, _side: usize) -> bool {
+        false
+    }
+
+    /// Returns whether the object is still needed when no member uses it any more.
+    fn is_held(&self) -> bool {
+        false
+    }
+
     /// Tells the other members that a rank has left this side of the object.
     fn tell(_: &Object<'_, Self>, _side: usize) -> Result<(), SegmentError> {
         Ok(())
@@ -48,7 +58,7 @@ pub(crate) trait Named: Shared + Sized {
         ended: Leaving,
     ) -> Result<(), SegmentError> {
         let object = Object::<Self>::at(context, key)?;
-        for (side, members) in object.sides().iter().enumerate() {
+        for (side, members) in object.leavable() {
             // A rank that never opened the object holds nothing of it.
             let released = ended.released || !members.opened.contains(rank);
             let leaving = Leaving { released, ..ended };
@@ -113,7 +123,7 @@ impl<'a, T: Named> Object<'a, T> {
         let serial = made.load(Ordering::Relaxed);
         made.store(serial.wrapping_add(1), Ordering::Relaxed);
         self.title().serial.store(serial, Ordering::Relaxed);
-        for (side, members) in self.sides().iter().enumerate() {
+        for (side, members) in self.leavable() {
             for rank in members.all.iter().filter(|&rank| rank != self.context.me) {
                 let state = self.context.rank(rank)?.state();
                 if state.ended() || stays_away(rank) {
@@ -122,7 +132,32 @@ impl<'a, T: Named> Object<'a, T> {
                 }
             }
         }
+        // The bridge sets this before it looks for objects, and looks under the heap's lock, which is held here. So it finds
+        // every object whose maker does not see this.
+        if self.context.world()?.severed.load(Ordering::Relaxed) != 0 {
+            self.lose_kept(heap)?;
+        }
         heap.enlist(self.key, name.hash)
+    }
+
+    /// Removes all ranks, as lost, from the sides that a bridge keeps. There is no bridge any more.
+    pub(crate) fn lose_kept(&self, heap: &mut LockedHeap<'_>) -> Result<(), SegmentError> {
+        let kept = self.sides().iter().enumerate().filter(|&(side, _)| self.is_kept(side));
+        for (side, members) in kept {
+            for rank in members.all.iter().filter(|&rank| !members.gone.contains(rank)) {
+                let lost = Leaving { lost: true, released: true };
+                if self.take_out(heap, (side, rank), lost, None)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the sides that ranks leave when they end, with their numbers.
+    fn leavable(&self) -> impl Iterator<Item = (usize, &Members)> {
+        let sides = self.sides().iter().enumerate();
+        sides.filter(|&(side, _)| !self.is_kept(side))
     }
 
     /// Checks that the block has at least this many bytes.
@@ -147,11 +182,20 @@ impl<'a, T: Named> Object<'a, T> {
     ) -> Result<bool, SegmentError> {
         self.sides()[side].leave(rank, leaving);
         T::tell(self, side)?;
-        let last = self.sides().iter().all(Members::are_over);
-        if last {
+        self.free_if_over(heap, known)
+    }
+
+    /// Frees the object if no member uses it any more, and nothing else needs it. Returns whether it was freed.
+    pub(crate) fn free_if_over(
+        &self,
+        heap: &mut LockedHeap<'_>,
+        known: Option<&T::Known>,
+    ) -> Result<bool, SegmentError> {
+        let over = self.sides().iter().all(Members::are_over) && !self.is_held();
+        if over {
             T::clear(self, heap, known)?;
             heap.free(self.key)?;
         }
-        Ok(last)
+        Ok(over)
     }
 }

@@ -357,6 +357,14 @@ impl Segment {
         }
     }
 
+    /// Returns the offset of `len` bytes at an address, if they lie in this process's mapping of the segment.
+    #[inline]
+    pub(crate) fn offset_of(&self, address: NonNull<u8>, len: usize) -> Option<u64> {
+        let offset = address.addr().get().checked_sub(self.base.addr().get())?;
+        let end = offset.checked_add(len)?;
+        (end <= self.len).then_some(offset as u64)
+    }
+
     pub(crate) fn corrupt(&self, what: &'static str, offset: u64, len: u64) -> SegmentError {
         SegmentError::Corrupt { what, offset, len, size: self.len as u64 }
     }

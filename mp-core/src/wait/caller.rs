@@ -1,9 +1,6 @@
 //! The calls of the program that wait, in the program's words, for reports.
 
-use std::time::Duration;
-
 use super::Flag;
-use crate::sync::Futex;
 
 /// Tells which call of the program waits in an object of the library. It is asked only when a wait has lasted so long
 /// that it is recorded for reports, so that short waits cost nothing more.
@@ -20,6 +17,8 @@ pub(crate) type Call<'a> = Option<&'a dyn Fn() -> Option<String>>;
 pub(crate) struct Called<'a> {
     pub(crate) flag: &'a dyn Flag,
     pub(crate) call: Call<'a>,
+    /// As in [`Flag::ends_here`].
+    pub(crate) ends_here: bool,
 }
 
 impl Flag for Called<'_> {
@@ -31,20 +30,12 @@ impl Flag for Called<'_> {
         self.flag.lower();
     }
 
-    fn bell(&self) -> Option<&Futex> {
-        self.flag.bell()
+    fn inner(&self) -> Option<&dyn Flag> {
+        Some(self.flag)
     }
 
-    fn tick(&self) -> Option<Duration> {
-        self.flag.tick()
-    }
-
-    fn further(&self) -> Vec<u64> {
-        self.flag.further()
-    }
-
-    fn beside(&self) -> Vec<u64> {
-        self.flag.beside()
+    fn ends_here(&self) -> bool {
+        self.ends_here
     }
 
     fn call(&self) -> Option<String> {

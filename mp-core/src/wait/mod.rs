@@ -16,6 +16,7 @@ mod apart;
 mod backoff;
 mod barrier;
 mod caller;
+mod carrier;
 mod cpu;
 mod listen;
 mod news;
@@ -29,6 +30,7 @@ pub use backoff::Backoff;
 pub(crate) use barrier::{ARRIVED, Asymmetry};
 pub use caller::Caller;
 pub(crate) use caller::{Call, Called};
+pub use carrier::Carrier;
 pub(crate) use cpu::LineWait;
 pub use listen::{Listener, listen, tell_messages};
 pub use news::News;
@@ -175,30 +177,45 @@ pub(crate) trait Flag {
     fn raise(&self);
     fn lower(&self);
 
+    /// Returns the flag to which this one adds something. That flag answers what this one does not answer itself.
+    fn inner(&self) -> Option<&dyn Flag> {
+        None
+    }
+
     /// Returns another futex on which the sleeper sleeps, together with other sleepers.
     fn bell(&self) -> Option<&Futex> {
-        None
+        self.inner()?.bell()
     }
 
     /// Returns the time after which the sleeper looks again even if it was not woken.
     fn tick(&self) -> Option<Duration> {
-        None
+        self.inner()?.tick()
     }
 
     /// Returns the places of the descriptors of further channels, in addition to the one that [`Doing`] names, or other
     /// words that the [`WaitRecord`] contains for the operation.
     fn further(&self) -> Vec<u64> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |flag| flag.further())
     }
 
     /// Returns what the rank's other pending operations wait for.
     fn beside(&self) -> Vec<u64> {
-        Vec::new()
+        self.inner().map_or_else(Vec::new, |flag| flag.beside())
+    }
+
+    /// Returns whether only threads of this node can end the wait, so that nothing has to be [carried](Carrier) for it.
+    fn ends_here(&self) -> bool {
+        self.inner().is_some_and(|flag| flag.ends_here())
+    }
+
+    /// Returns whether a look takes as long as many pauses.
+    fn looks_slowly(&self) -> bool {
+        self.inner().is_some_and(|flag| flag.looks_slowly())
     }
 
     /// Returns the call that waits, in the program's words, where that is known: see [`Caller`].
     fn call(&self) -> Option<String> {
-        None
+        self.inner()?.call()
     }
 }
 
@@ -232,6 +249,10 @@ pub(crate) struct Sleeper<'a> {
 /// little to do. To the system, a rank that yields looks busy. If ranks yielded for longer, the system would not move
 /// ranks that have work to their cores.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
+/// How long a wait [carries](Carrier) messages to and from other nodes before it sleeps. A sleep costs two wake-ups, that of
+/// the thread that carries then and that of the sleeper. While one of the two is late, the thread that waits at the other
+/// node must not go to sleep for that.
+const CARRYING: Duration = Duration::from_micros(100);
 /// How long a wait uses plain pauses between two looks, before it is worth arming the processor's line wait: the time
 /// of some far line transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
@@ -319,6 +340,8 @@ impl Waiting {
         }
         let pauses = match policy {
             WaitPolicy::Park => 0,
+            // The limit counts only from the loop below on.
+            _ if flags.looks_slowly() => 0,
             // The awaited thread may need this core.
             _ if self.crowded(helpers) => 0,
             _ => costs::pauses(PAUSING),
@@ -341,10 +364,12 @@ impl Waiting {
         let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);
         let budget = match policy {
             WaitPolicy::Park => Duration::ZERO,
+            _ if flags.looks_slowly() => CARRYING,
             _ => SPIN,
         };
         // A sleep on the line takes longer than the time between two readings of the clock.
-        let pauses = if self.line_wait.sleeps_on(line) { 1 } else { costs::pauses(PER_CLOCK) };
+        let is_slow = self.line_wait.sleeps_on(line) || flags.looks_slowly();
+        let pauses = if is_slow { 1 } else { costs::pauses(PER_CLOCK) };
         let mut told = false;
         let mut answer = None;
         'looking: loop {

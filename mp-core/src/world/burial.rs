@@ -5,7 +5,7 @@
 //! it. A rank that crashed is lost while its core is written (`dumps.rs`), and dead after that. Ranks die with their
 //! launcher, and the segment ends with the last process that holds it. So nothing is left, whichever process is killed.
 
-use super::outcome;
+use super::renewal;
 use crate::{
     channel::{self, Farewell, Roll},
     context::{Context, RankState},
@@ -26,7 +26,7 @@ pub(crate) fn end(context: &Context, rank: u32, state: RankState) -> Result<(), 
         context.world()?.tell_news();
     }
     let retired = retire(context, rank, Leaving { lost, released: false });
-    wake_all(context);
+    context.ring_all();
     retired
 }
 
@@ -55,17 +55,17 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     control.set_dead();
     context.bury_helpers(rank)?;
     if control.state() == RankState::Expected {
-        miss(context, rank)?;
-        wake_all(context);
+        renewal::miss(context, rank)?;
+        context.ring_all();
     } else if !control.state().ended() {
         control.set_state(RankState::Lost);
         context.world()?.tell_news();
         // This wakes the survivors before the slower work below, so that their waits end now.
-        wake_all(context);
+        context.ring_all();
     }
     let lost = control.state() == RankState::Lost;
     retire(context, rank, Leaving { lost, released: true })?;
-    wake_all(context);
+    context.ring_all();
     let held = context.held_by(rank)?;
     let outcome = control.outcome.load(Ordering::Acquire);
     let mut heap = context.lock_heap()?;
@@ -77,10 +77,13 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
     for key in held.into_iter().chain(unsettled) {
         heap.free(key)?;
     }
+    drop(heap);
     for table in &control.tables {
         table.store(0, Ordering::Relaxed);
     }
-    Ok(())
+    // The others may have waited only for this rank to leave the round.
+    let left = context.world()?.rounds.load(Ordering::Relaxed) + 1;
+    renewal::end_round(context, left)
 }
 
 /// Tells the other ranks that a rank is lost whose code has crashed, before its process has ended. The rank's memory is
@@ -97,20 +100,4 @@ pub(crate) fn announce(context: &Context, rank: u32) -> Result<bool, SegmentErro
     context.world()?.note_failure(rank);
     end(context, rank, RankState::Lost)?;
     Ok(true)
-}
-
-/// Marks a rank as lost that will never enter the round. First removes its outcome of an earlier round, which would
-/// otherwise be taken for that of this round.
-pub(crate) fn miss(context: &Context, rank: u32) -> Result<(), SegmentError> {
-    outcome::forget(context, rank)?;
-    context.rank(rank)?.set_state(RankState::Lost);
-    context.world()?.tell_news();
-    Ok(())
-}
-
-/// Rings every rank's doorbell.
-pub(crate) fn wake_all(context: &Context) {
-    for rank in 0..context.begun() {
-        context.ring(rank);
-    }
 }

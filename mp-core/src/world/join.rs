@@ -425,6 +425,10 @@ impl Assignment {
 
     /// Tells the world how the rank's code has ended.
     fn end(&self, context: &Context, outcome: outcome::Outcome<Vec<u8>>) -> outcome::Outcome<()> {
+        // The failure is noted before other ranks can fail because of it. The flush may take long.
+        if outcome.is_err() {
+            self.note_failure(context);
+        }
         // The output is flushed before the end is announced, because a reader may rely on having all lines then.
         let _ = std::io::stdout().flush();
         let posted = outcome::post(context, &outcome);
@@ -434,14 +438,7 @@ impl Assignment {
             // The error is small, so that it may fit where the value did not.
             let _ = outcome::post(context, &Err(cause.clone()));
             ended = ended.and(Err(cause));
-        }
-        if let Ok(world) = context.world() {
-            if ended.is_err() {
-                world.note_failure(self.rank);
-            }
-            if !self.is_later() {
-                world.outcomes.fetch_add(1, Ordering::Release);
-            }
+            self.note_failure(context);
         }
         if self.is_later() {
             context.helper_ends();
@@ -455,6 +452,12 @@ impl Assignment {
             self.ring();
         }
         ended
+    }
+
+    fn note_failure(&self, context: &Context) {
+        if let Ok(world) = context.world() {
+            world.note_failure(self.rank);
+        }
     }
 
     /// Rings the launcher's bell.
@@ -592,29 +595,12 @@ impl Assignment {
         Ok(())
     }
 
-    /// Waits until all ranks have read the last call's results.
+    /// Waits until all ranks have left the last call.
     fn await_round(&self, context: &Context) -> Result<()> {
         let mine = self.rounds.load(StdOrdering::Relaxed);
         let world = context.world()?;
         // Acquire: pairs with the Release in `begin_next`.
-        let open = || world.rounds.load(Ordering::Acquire) == mine;
-        // A rank that died without leaving the last round may keep the round open for ever.
-        let missing = || {
-            (0..context.size() as u32).find(|&rank| {
-                context.rank(rank).is_ok_and(|control| {
-                    control.is_dead() && control.left.load(Ordering::Relaxed) != mine
-                })
-            })
-        };
-        self.await_others(context, || open() || missing().is_some())?;
-        match missing() {
-            Some(rank) if !open() => Err(ErrorKind::BadWorld(format!(
-                "rank {rank} has ended, and can't take part in this call of `run`: every rank of a \
-                     launcher must make the same calls"
-            ))
-            .into()),
-            _ => Ok(()),
-        }
+        self.await_others(context, || world.rounds.load(Ordering::Acquire) == mine)
     }
 
     fn await_others(&self, context: &Context, done: impl Fn() -> bool) -> Result<()> {
@@ -643,21 +629,11 @@ impl Assignment {
         Ok(outcomes)
     }
 
-    /// Leaves the round. The last rank that leaves prepares the world for the next call, or has that done where the world
-    /// has several nodes: see `rounds`.
+    /// Leaves the round: see `renewal`.
     fn depart(&self, context: &Context) -> Result<()> {
-        let world = context.world()?;
         let left = self.rounds.fetch_add(1, StdOrdering::Relaxed) + 1;
-        context.rank(self.rank)?.left.store(left, Ordering::Relaxed);
-        // This counts down from the number of outcomes, which all ranks that are alive have posted.
-        if world.outcomes.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return Ok(());
-        }
-        match context.is_divided() {
-            // Release: pairs with the Acquire in `Bridge::left`.
-            true => world.left_here.store(left, Ordering::Release),
-            false => renewal::begin_next(context, left)?,
-        }
-        Ok(())
+        // Release: pairs with the Acquire in `keeps_open`.
+        context.rank(self.rank)?.left.store(left, Ordering::Release);
+        Ok(renewal::end_round(context, left)?)
     }
 }

@@ -62,7 +62,8 @@ impl World {
         self.kind = super::Kind::Processes;
         let (asked, args) = (self.policy, self.args.take().unwrap_or_default());
         let cores = match &nodes {
-            Some(_) => self.cores_of_node()?,
+            // What carries messages to other nodes needs one, too.
+            Some(_) => self.cores_of_node()?.saturating_sub(1),
             None => Allowance::read()?.parallelism(),
         };
         let mut context = self.create(asked.unwrap_or_default(), cores)?;
@@ -182,6 +183,12 @@ impl Launched {
     /// failure.
     pub fn failing(&self) -> Option<(u32, usize)> {
         self.processes.failing()
+    }
+
+    /// Returns whether the rank's code has ended in a call of [`World::run`] that is not over. Such a rank waits for the
+    /// ends of the others.
+    pub fn awaits_others(&self, rank: usize) -> bool {
+        self.processes.awaits_others(rank)
     }
 
     /// Returns the failure of the rank's code, if it has failed.

@@ -20,6 +20,7 @@
 //! | `report` | worlds seen from outside: which ranks wait for which |
 
 mod at_end;
+mod ballots;
 mod bridge;
 mod burial;
 #[cfg(all(test, not(loom)))]
@@ -30,6 +31,7 @@ mod harness;
 mod input;
 mod join;
 mod joined;
+mod known_ballots;
 mod launch;
 mod launched;
 mod layout;
@@ -53,7 +55,8 @@ mod watch;
 
 use std::{ffi::OsString, panic::Location, sync::Arc};
 
-pub use bridge::{Bridge, Carries, Crossing, Left, Lent, Part, Taken, Withdrawal};
+pub use ballots::{BallotTitle, Tidings};
+pub use bridge::{Bridge, Carries, Crossing, Left, Lent, Part, Step, Taken, Title, Withdrawal};
 #[cfg(all(test, not(loom), not(miri)))]
 pub(crate) use burial::bury;
 pub use family::Family;
@@ -517,11 +520,10 @@ impl World {
         Ok(cpus)
     }
 
-    /// Returns how many cores there are for the ranks of this node. The thread that serves the other nodes needs one, too.
+    /// Returns how many cores there are for those who work on this node.
     fn cores_of_node(&self) -> Result<usize> {
         let [here, all] = self.working;
-        let cores = Allowance::read()?.parallelism() * here / all.max(1);
-        Ok(cores.saturating_sub(1))
+        Ok(Allowance::read()?.parallelism() * here / all.max(1))
     }
 
     fn checked_size(&self) -> Result<usize> {

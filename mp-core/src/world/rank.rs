@@ -3,6 +3,7 @@
 use std::{
     any::{Any, type_name},
     ops::Range,
+    ptr::NonNull,
     rc::Rc,
     sync::Arc,
 };
@@ -10,9 +11,12 @@ use std::{
 use super::at_end;
 use crate::{
     buffer::SharedBuffer,
-    channel::{self, Agreement, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender},
+    channel::{
+        self, Agreement, Apart, Callers, Channel, ChannelSpec, End, Opened, Receiver, Sender,
+    },
     context::{Context, RankControl, RankState, WorldControl},
     copy::overwrites_lines,
+    direct::{self, WorldMemory},
     error::{ErrorKind, Result},
     loan::{Borrower, Lender},
     mpb::{Mpb, Mpbs},
@@ -323,6 +327,10 @@ impl Rank {
     /// # Ok::<(), onchip::Error>(())
     /// ```
     ///
+    /// On several nodes, a shared channel has ranks of any node at either end. Its slots are on the node of most receivers,
+    /// or the first of several such nodes. A sender or receiver on another node waits for an answer of that node for each
+    /// message, even in a call that only tries.
+    ///
     /// # Errors
     /// As [`sender`](Self::sender); [`BadChannel`](crate::ErrorKind::BadChannel) at degree 0, or when this rank is not
     /// among the senders.
@@ -332,7 +340,7 @@ impl Rank {
         endpoints: &Endpoints,
         channel: Channel,
     ) -> Result<Sender<M>> {
-        let agreement = self.agree_shared::<M>(name, endpoints, channel)?;
+        let agreement = self.agree_shared::<M>(name, endpoints, channel, End::Sender)?;
         self.check_member(&agreement, &agreement.senders, "senders")?;
         Ok(Sender::new(self.open(agreement, End::Sender)?))
     }
@@ -347,7 +355,7 @@ impl Rank {
         endpoints: &Endpoints,
         channel: Channel,
     ) -> Result<Receiver<M>> {
-        let agreement = self.agree_shared::<M>(name, endpoints, channel)?;
+        let agreement = self.agree_shared::<M>(name, endpoints, channel, End::Receiver)?;
         self.check_member(&agreement, &agreement.receivers, "receivers")?;
         Ok(Receiver::new(self.open(agreement, End::Receiver)?))
     }
@@ -357,6 +365,7 @@ impl Rank {
         name: &str,
         endpoints: &Endpoints,
         channel: Channel,
+        end: End,
     ) -> Result<Agreement> {
         let checked = |ranks: &[usize]| -> Result<Vec<u32>> {
             ranks.iter().map(|&rank| self.context.check_rank(rank)).collect()
@@ -373,7 +382,11 @@ impl Rank {
         if channel.degree == 0 {
             return bad("a shared channel has no rendezvous: its degree must be at least 1");
         }
-        Ok(agree::<M>(name, senders, receivers, true, channel))
+        let mut agreement = agree::<M>(name, senders, receivers, true, channel);
+        if !self.context.is_here(agreement.host(&self.context)) {
+            agreement.apart = Some(Apart { end, rank: self.context.me });
+        }
+        Ok(agreement)
     }
 
     fn check_member(&self, agreement: &Agreement, side: &[u32], called: &str) -> Result<()> {
@@ -567,6 +580,35 @@ impl Rank {
         Borrower::open(Arc::clone(&self.context), from, number)
     }
 
+    /// Returns the place of a slice, if it lies in the world's memory. With it, other ranks can [copy](Self::copy_from)
+    /// the slice.
+    #[doc(hidden)]
+    #[inline]
+    pub fn place_of(&self, slice: &[u8]) -> Option<u64> {
+        direct::place_of(&self.context, slice)
+    }
+
+    /// Copies a slice of rank `owner` from its [place](Self::place_of). Returns whether that was slow, or `None` if what
+    /// was copied may be something else, because the owner was lost or the place is none.
+    #[doc(hidden)]
+    pub fn copy_from(&self, owner: usize, place: u64, into: &mut [u8]) -> Option<bool> {
+        let slow = direct::copy_from(&self.context, place, into).ok()?;
+        (!self.is_lost(owner)).then_some(slow)
+    }
+
+    /// Allocates memory of the world that no rank [holds](WorldMemory). Returns `None` if there is no room for it.
+    #[doc(hidden)]
+    pub fn world_memory(&self, bytes: usize) -> Option<WorldMemory> {
+        WorldMemory::allocate(&self.context, bytes)
+    }
+
+    /// Returns the address where this rank reaches `bytes` bytes at a [place](WorldMemory::place). Returns `None` if they
+    /// do not lie in the world's memory.
+    #[doc(hidden)]
+    pub fn address_of(&self, place: u64, bytes: usize) -> Option<NonNull<u8>> {
+        self.context.segment.range(place, bytes as u64, "memory of a rank").ok()
+    }
+
     /// Allocates a shared buffer of `len` elements, which have the contents of an earlier buffer. Freed buffers are
     /// used again, the most recently freed first.
     ///
@@ -647,5 +689,6 @@ fn agree<M: Message + ?Sized>(
         degree: channel.degree,
         max_len: if M::SLICE { channel.max_len } else { 1 },
     };
-    Agreement { namespace: channel.namespace, name: name.into(), senders, receivers, shared, spec }
+    let (namespace, name) = (channel.namespace, name.into());
+    Agreement { namespace, name, senders, receivers, shared, apart: None, spec }
 }

@@ -11,8 +11,8 @@
 //!    lost. In both cases its node tells the others ([`Ended`], with the outcome), after everything that it has sent.
 //! 3. The others post the outcome in the rank's control block, and mark it as ended. So when all control blocks of a node
 //!    say so, its ranks find the outcomes of all ranks there.
-//! 4. A rank that has read them leaves the round. When the last rank of a node has left, the node tells the others how
-//!    many rounds it has left ([`Bridge::left`]), after everything else of that round.
+//! 4. A rank that has read them leaves the round. When each rank of a node has left or never will, the node tells the
+//!    others how many rounds it has left ([`Bridge::left`]), after everything else of that round.
 //! 5. When all nodes have left the round, each begins the next one ([`Bridge::begin_next`]): it renews all control blocks,
 //!    and lets its ranks in. A node whose processes have all ended counts as one that has left.
 //! 6. One node may begin the next round before another one. What comes from a node that has left a round belongs to the
@@ -30,8 +30,11 @@ use super::{
     outcome, renewal,
 };
 use crate::{
+    channel::Descriptor,
     context::RankState,
     error::{Cause, Result},
+    named::Object,
+    segment::BlockKind,
     sync::Ordering,
 };
 
@@ -49,7 +52,7 @@ pub struct Ended {
 impl Ended {
     /// Makes the end of a rank that was lost for an unknown reason.
     pub fn lost(rank: u32) -> Self {
-        Self { rank, left: Left::Lost, ending: Ending::Unseen.word() }
+        Self { rank, left: Left::Lost(rank), ending: Ending::Unseen.word() }
     }
 }
 
@@ -91,7 +94,10 @@ impl Bridge {
             let control = self.world.rank(rank)?;
             let state = control.state();
             if state.ended() && !std::mem::replace(known, true) {
-                let left = if state == RankState::Lost { Left::Lost } else { Left::Closed };
+                let left = match state {
+                    RankState::Lost => Left::Lost(rank),
+                    _ => Left::Closed,
+                };
                 // It was stored before the state.
                 let ending = control.ending.load(Ordering::Relaxed);
                 new.push(Ended { rank, left, ending });
@@ -136,10 +142,16 @@ impl Bridge {
         if failure.is_some() {
             self.note_failing(rank)?;
         }
-        if let Some(launcher) = self.launcher.as_ref().filter(|_| !outcome.is_empty()) {
+        // The words of an earlier round may still explain how a process has ended.
+        if let Some(launcher) =
+            self.launcher.as_ref().filter(|_| !outcome.is_empty() || ending == 0)
+        {
             launcher.note_words(rank, failure);
         }
-        let state = if left == Left::Lost { RankState::Lost } else { RankState::Finished };
+        let state = match left {
+            Left::Lost(_) => RankState::Lost,
+            Left::Closed => RankState::Finished,
+        };
         burial::end(&self.world, rank, state)?;
         self.tell_launcher();
         Ok(())
@@ -199,13 +211,14 @@ impl Bridge {
     ///
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
-    pub fn lose(&self, rank: u32) -> Result<()> {
+    pub fn lose(&mut self, rank: u32) -> Result<()> {
         if let Some(launcher) = &self.launcher
             && !self.world.is_here(rank)
             && !self.world.dead(rank)
         {
             launcher.note_failed((rank, None));
         }
+        self.lose_ballots_of(rank);
         self.end(Ended::lost(rank), &[])?;
         let left = self.world.rank(rank)?.left.load(Ordering::Relaxed);
         self.bury(Gone { left, ..Gone::lost(rank) })?;
@@ -257,7 +270,7 @@ impl Bridge {
     /// # Errors
     /// [`Segment`](crate::ErrorKind::Segment).
     pub fn left(&self) -> Result<u32> {
-        // Acquire: pairs with the Release in `depart`.
+        // Acquire: pairs with the Release in `end_round`.
         Ok(self.world.world()?.left_here.load(Ordering::Acquire))
     }
 
@@ -278,11 +291,29 @@ impl Bridge {
     }
 }
 
+impl Bridge {
+    /// Ends what waits for the bridge alone, and lets nothing wait for it any more.
+    fn sever(&self) -> Result<()> {
+        // Release: pairs with the Acquire in `decide`.
+        self.world.world()?.severed.store(1, Ordering::Release);
+        let mut heap = self.world.lock_heap()?;
+        for block in heap.blocks()? {
+            if block.kind == BlockKind::Channel && block.settled {
+                Object::<Descriptor>::at(&self.world, block.key)?.lose_kept(&mut heap)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
-        for rank in self.world.elsewhere() {
+        // An error means that the segment is broken, which every other call reports.
+        let _ = self.sever();
+        for rank in self.world.elsewhere().collect::<Vec<_>>() {
             // An error means that the segment is broken, which every other call reports.
             let _ = self.lose(rank);
         }
+        self.world.ring_all();
     }
 }

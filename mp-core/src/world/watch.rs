@@ -302,6 +302,16 @@ impl Processes {
         Some((round, rank as usize))
     }
 
+    /// See [`Launched::awaits_others`](super::Launched::awaits_others).
+    pub(crate) fn awaits_others(&self, rank: usize) -> bool {
+        let (Ok(world), Ok(control)) = (self.context.world(), self.context.rank(rank as u32))
+        else {
+            return false;
+        };
+        let left = control.left.load(Ordering::Relaxed);
+        left == world.rounds.load(Ordering::Relaxed) && control.state().ended()
+    }
+
     /// Returns the failure of the rank's code, if it has failed.
     pub(crate) fn last_words(&self, rank: usize) -> Option<Cause> {
         if self.is_elsewhere(rank) {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use super::leaders::{self, distances};
 use super::simulation::{Arriving, Message, Simulation, World};
 use crate::Time;
 
@@ -100,11 +101,6 @@ impl Algorithm {
     }
 }
 
-/// Returns 1, 2, 4 and so on, below the number of ranks.
-fn distances(ranks: usize) -> impl Iterator<Item = usize> {
-    (0..usize::BITS).map(|bit| 1 << bit).take_while(move |&far| far < ranks)
-}
-
 /// Sends along a binomial tree, to the rank farthest away first, what a rank with this many below it and itself needs.
 fn down(world: World<'_>, bytes: impl Fn(u64) -> u64) -> Time {
     let (ranks, mut simulation) = (world.ranks(), Simulation::of_all(world));
@@ -150,27 +146,10 @@ pub(super) fn around(
 }
 
 fn doubling(world: World<'_>, bytes: u64) -> Time {
-    let ranks = world.ranks();
-    let places = 1_usize << ranks.ilog2();
-    let doubled = ranks - places;
-    if doubled == 0 {
-        // All nodes do the same.
-        let mut simulation = Simulation::of_one(world);
-        for far in distances(ranks) {
-            let with = |from| Message { from, to: from ^ far, bytes };
-            simulation.round(Arriving::Combined, (0..simulation.simulated()).map(with));
-        }
-        return simulation.end();
+    let mut simulation = Simulation::of_doubling(world);
+    for round in leaders::doubling(world.ranks()) {
+        let sent = simulation.send_in(round, bytes);
+        simulation.receive_in(round, sent);
     }
-    let mut simulation = Simulation::of_all(world);
-    let rank_of = |place: usize| if place < doubled { 2 * place } else { place + doubled };
-    let up = (0..doubled).map(|place| Message { from: 2 * place + 1, to: 2 * place, bytes });
-    simulation.round(Arriving::Combined, up);
-    for far in distances(places) {
-        let with = |place| Message { from: rank_of(place), to: rank_of(place ^ far), bytes };
-        simulation.round(Arriving::Combined, (0..places).map(with));
-    }
-    let down = (0..doubled).map(|place| Message { from: 2 * place, to: 2 * place + 1, bytes });
-    simulation.round(Arriving::Kept, down);
     simulation.end()
 }

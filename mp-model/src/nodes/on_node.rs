@@ -59,6 +59,9 @@ pub(super) fn broadcast(machine: &Machine, bytes: u64) -> OutwardChoice {
     let load = |chunks_of_it| Load::Chunks { lines: lines.div_ceil(chunks), chunks: chunks_of_it };
     let best = best_outward(machine, groups, load(chunks.min(2)), MOST_READERS);
     let outward = Outward::new(groups, best.between, best.within);
-    let predicted = outward_time(machine, &outward, 0, load(chunks));
+    let predicted = match machine.ranks() {
+        1 => Time::ZERO,
+        _ => outward_time(machine, &outward, 0, load(chunks)),
+    };
     OutwardChoice { predicted, ..best }
 }

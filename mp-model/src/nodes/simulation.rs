@@ -1,6 +1,6 @@
 //! Messages between ranks in virtual time.
 //!
-//! An algorithm is a sequence of rounds. In a round, a rank sends at most one message and then receives at most one. A
+//! An algorithm is a sequence of rounds. In a round, a rank sends messages and then receives some, mostly one of each. A
 //! message to another node occupies the sender's core for o, and then its node's interface for g + kG. L after it has
 //! begun to leave, it begins to pass the interface of the other node, which it also occupies for g + kG. When all its
 //! bytes have passed, it occupies the receiver's core for o. An interface sends and receives at the same time. Messages
@@ -10,12 +10,11 @@
 //!
 //! **Nodes that do the same.** In many algorithms, each node does what every other one does, at the same time. It is
 //! then enough to simulate one node: what it sends to another is what it receives from a third. That is exact. So is
-//! what [`Simulation::rounds`] leaves out: as soon as all clocks have advanced by the same time during as many rounds
-//! as there are ranks on a node, they will do so again and again.
-
-use std::mem;
+//! what [`Simulation::rounds`] and [`Simulation::repeat`] leave out: as soon as all clocks have advanced by the same time
+//! during as many rounds as there are ranks on a node, they will do so again and again.
 
 use super::Network;
+use super::leaders::Round;
 use crate::Time;
 use crate::cla::Machine;
 
@@ -93,7 +92,11 @@ pub(super) struct Simulation<'a> {
     /// By node: when its interface can send and receive again.
     out: Vec<Time>,
     into: Vec<Time>,
-    /// The messages of a round, each with the time at which it is at the next place.
+}
+
+/// Messages that are on their way, each with the time at which it is at the next place.
+#[derive(Default)]
+pub(super) struct Sent {
     within: Vec<(Time, Message)>,
     across: Vec<(Time, Message)>,
 }
@@ -104,6 +107,14 @@ impl<'a> Simulation<'a> {
         Simulation::of(world, world.nodes)
     }
 
+    /// Begins with all ranks, or with one node if all do the same in the rounds of [`doubling`](super::leaders::doubling).
+    pub(super) fn of_doubling(world: World<'a>) -> Simulation<'a> {
+        match world.ranks().is_power_of_two() {
+            true => Simulation::of_one(world),
+            false => Simulation::of_all(world),
+        }
+    }
+
     /// Begins with one node, which stands for all.
     pub(super) fn of_one(world: World<'a>) -> Simulation<'a> {
         Simulation::of(world, 1)
@@ -112,7 +123,7 @@ impl<'a> Simulation<'a> {
     fn of(world: World<'a>, nodes: usize) -> Simulation<'a> {
         let clocks = vec![Time::ZERO; nodes * world.per_node];
         let (out, into) = (vec![Time::ZERO; nodes], vec![Time::ZERO; nodes]);
-        Simulation { world, clocks, out, into, within: Vec::new(), across: Vec::new() }
+        Simulation { world, clocks, out, into }
     }
 
     /// Returns how many ranks are simulated, from rank 0 on. A round has the messages that these send.
@@ -125,14 +136,35 @@ impl<'a> Simulation<'a> {
         self.clocks.iter().copied().max().unwrap_or_default()
     }
 
+    /// Lets all simulated ranks do something for a time.
+    pub(super) fn work(&mut self, time: Time) {
+        self.clocks.iter_mut().for_each(|clock| *clock += time);
+    }
+
     pub(super) fn round(
         &mut self,
         arriving: Arriving,
         messages: impl IntoIterator<Item = Message>,
     ) {
+        let sent = self.send(messages);
+        self.receive(arriving, sent);
+    }
+
+    /// Sends what goes out in a round among all ranks.
+    pub(super) fn send_in(&mut self, round: Round, bytes: u64) -> Sent {
+        let to = |from| Some(Message { from, to: round.to(from)?, bytes });
+        self.send((0..self.simulated()).filter_map(to))
+    }
+
+    /// Receives what came in a round.
+    pub(super) fn receive_in(&mut self, round: Round, sent: Sent) {
+        self.receive(if round.combines() { Arriving::Combined } else { Arriving::Kept }, sent);
+    }
+
+    pub(super) fn send(&mut self, messages: impl IntoIterator<Item = Message>) -> Sent {
         let (world, ranks, nodes) = (self.world, self.clocks.len(), self.out.len());
         let network = world.network;
-        let (mut within, mut across) = (mem::take(&mut self.within), mem::take(&mut self.across));
+        let Sent { mut within, mut across } = Sent::default();
         for message in messages {
             let clock = &mut self.clocks[message.from % ranks];
             if world.node(message.from) == world.node(message.to) {
@@ -143,17 +175,23 @@ impl<'a> Simulation<'a> {
                 across.push((*clock, message));
             }
         }
-        for (sent, Message { from, to, bytes }) in within.drain(..) {
-            let clock = &mut self.clocks[to % ranks];
-            *clock = sent.max(*clock) + world.take(from, to, bytes);
-        }
         across.sort_by_key(|&(handed_over, _)| handed_over);
         for (at, Message { from, bytes, .. }) in &mut across {
             let out = &mut self.out[world.node(*from) % nodes];
             *at = pass(out, *at, network.busy(*bytes)) + network.latency;
         }
+        Sent { within, across }
+    }
+
+    pub(super) fn receive(&mut self, arriving: Arriving, Sent { within, mut across }: Sent) {
+        let (world, ranks, nodes) = (self.world, self.clocks.len(), self.into.len());
+        let network = world.network;
+        for (sent, Message { from, to, bytes }) in within {
+            let clock = &mut self.clocks[to % ranks];
+            *clock = sent.max(*clock) + world.take(from, to, bytes);
+        }
         across.sort_by_key(|&(arrived, _)| arrived);
-        for (arrived, Message { to, bytes, .. }) in across.drain(..) {
+        for (arrived, Message { to, bytes, .. }) in across {
             let into = &mut self.into[world.node(to) % nodes];
             let there = pass(into, arrived, network.busy(bytes)) + network.bytes(bytes);
             let clock = &mut self.clocks[to % ranks];
@@ -162,7 +200,6 @@ impl<'a> Simulation<'a> {
                 *clock += world.combine(bytes);
             }
         }
-        (self.within, self.across) = (within, across);
     }
 
     /// Goes through the same round several times.
@@ -172,12 +209,20 @@ impl<'a> Simulation<'a> {
         arriving: Arriving,
         messages: impl Fn() -> M,
     ) {
-        let (period, mut left) = (self.simulated(), times);
+        self.repeat(times, self.simulated(), |simulation| simulation.round(arriving, messages()));
+    }
+
+    /// Does the same several times. Each of a period of times may affect the next ones in another way.
+    pub(super) fn repeat(
+        &mut self,
+        times: usize,
+        period: usize,
+        mut once: impl FnMut(&mut Simulation<'a>),
+    ) {
+        let mut left = times;
         while left > 0 {
             let before = self.state();
-            for _ in 0..period.min(left) {
-                self.round(arriving, messages());
-            }
+            (0..period.min(left)).for_each(|_| once(self));
             left = left.saturating_sub(period);
             let after = self.state();
             let step = after[0] - before[0];

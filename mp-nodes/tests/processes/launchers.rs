@@ -127,7 +127,8 @@ fn launch(mut nodes: Nodes, harm: Harm, args: &[&str]) -> Ran {
             let endings = ranks.here().map(|rank| ranks.ending(rank)).collect();
             (endings, ranks.first_failed(), ranks.failure(true))
         });
-        nodes.serve(bridge).unwrap();
+        let (nodes, served) = nodes.serve(bridge);
+        served.unwrap();
         nodes.end().unwrap();
         let (endings, first, failure) = watch.join().unwrap();
         let [out, err] = [out, err].map(|thread| thread.join().unwrap());

@@ -36,6 +36,11 @@ fn main() -> ExitCode {
         trial("an_input_is_made_once", an_input_is_made_once),
         trial("a_world_is_joined_and_left_again", a_world_is_joined_and_left_again),
         trial("a_rank_that_is_killed_is_lost_to_all_nodes", a_rank_that_is_killed_is_lost),
+        trial(
+            "survivors_go_on_without_a_rank_that_is_killed",
+            survivors_go_on_without_a_rank_that_is_killed,
+        ),
+        trial("communicators_shrink_in_every_round", communicators_shrink_in_every_round),
         trial("all_nodes_know_who_failed_first", all_nodes_know_who_failed_first),
         trial("a_lost_node_is_lost_with_its_ranks", a_lost_node_is_lost_with_its_ranks),
         trial("a_rank_may_be_killed_at_any_moment", a_rank_may_be_killed_at_any_moment),
@@ -132,8 +137,8 @@ fn a_world_is_joined_and_left_again() {
 fn a_rank_that_is_killed_is_lost() {
     for nodes in [&[1, 1][..], &[2, 1], &[1, 2], &[1, 1, 1]] {
         let size: usize = nodes.iter().sum();
-        for who in [0, size - 1] {
-            let ran = run(nodes, &["killed", &who.to_string()]);
+        for (who, degree) in [(0, "1"), (size - 1, "1"), (0, "0"), (size - 1, "0")] {
+            let ran = run(nodes, &["killed", &who.to_string(), degree]);
             for (rank, ending) in ran.endings.iter().enumerate() {
                 let expected = if rank == who { Ending::Killed(9) } else { Ending::Exited(1) };
                 assert_eq!(*ending, Some(expected), "rank {rank}: {}", ran.out);
@@ -144,6 +149,25 @@ fn a_rank_that_is_killed_is_lost() {
             assert!(ran.first_failed.iter().all(|first| *first == Some(who)), "{ran:?}");
             assert_eq!(left_behind(&ran.mark), Vec::<i32>::new());
         }
+    }
+}
+
+fn survivors_go_on_without_a_rank_that_is_killed() {
+    for nodes in [&[1, 2][..], &[2, 1], &[1, 1, 1]] {
+        for who in 0..3 {
+            let ran = run(nodes, &["survives", &who.to_string()]);
+            let flag = [2 & 3, 1 & 3, 1 & 2][who];
+            let words = format!(" has 2 left, and agreed on {flag}");
+            assert_eq!(ran.out.matches(&words).count(), 2, "{ran:?}");
+            assert_eq!(left_behind(&ran.mark), Vec::<i32>::new());
+        }
+    }
+}
+
+fn communicators_shrink_in_every_round() {
+    for nodes in [&[1, 1][..], &[1, 2], &[1, 1, 1]] {
+        let out = succeeds(run(nodes, &["shrinks"]));
+        assert_eq!(out.matches("done").count(), 1, "only rank 0 is heard: {out}");
     }
 }
 
@@ -166,7 +190,7 @@ fn all_nodes_know_who_failed_first() {
 }
 
 fn a_lost_node_is_lost_with_its_ranks() {
-    let ran = run_beside_a_lost_node(&[2, 1, 1], 1, &["killed", "2"]);
+    let ran = run_beside_a_lost_node(&[2, 1, 1], 1, &["killed", "2", "0"]);
     for rank in [0, 1, 3] {
         assert_eq!(ran.endings[rank], Some(Ending::Exited(1)), "{ran:?}");
     }

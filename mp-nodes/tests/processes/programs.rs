@@ -16,7 +16,9 @@ pub fn run(name: &str, args: &[String]) -> ExitCode {
         "early" => early(),
         "given" => given(),
         "joined" => joined(),
-        "killed" => killed(args[0].parse().unwrap()),
+        "killed" => killed(args[0].parse().unwrap(), args[1].parse().unwrap()),
+        "survives" => survives(args[0].parse().unwrap()),
+        "shrinks" => shrinks(),
         "fails" => fails(&args[0], args[1].parse().unwrap()),
         "further" => further(),
         "churn" => churn(),
@@ -35,7 +37,8 @@ fn world() -> World {
     World::processes(1).any_size()
 }
 
-/// Sends numbers around a ring, and to all ranks by tags. Returns what comes of that.
+/// Sends numbers around a ring, to all ranks by tags, to one after another at meetings, and to one by a shared channel.
+/// Returns what comes of that.
 fn exchange(rank: &Rank, seed: u64) -> Result<u64> {
     let (me, size) = (rank.id(), rank.size());
     let mut next = rank.sender::<u64>("ring", (me + 1) % size, Channel::degree(2))?;
@@ -52,6 +55,30 @@ fn exchange(rank: &Rank, seed: u64) -> Result<u64> {
         everybody.send_receive(&words, other, 7, &mut got, other, 7)?;
         assert!(got.iter().all(|&word| word == got[0]));
         sum ^= got[0];
+    }
+    // A token goes around the ring, and the ranks meet. With one rank, nobody would come.
+    if size > 1 {
+        let mut next = rank.sender::<u64>("meeting", (me + 1) % size, Channel::degree(0))?;
+        let last = rank.receiver::<u64>("meeting", (me + size - 1) % size, Channel::degree(0))?;
+        for _ in 0..10 {
+            if me == 0 {
+                next.send(&sum)?;
+            }
+            sum ^= *last.receive()?;
+            if me > 0 {
+                next.send(&sum)?;
+            }
+        }
+        let (ends, channel) = (Endpoints::new(1..size, [0]), Channel::degree(2));
+        if me > 0 {
+            let mut to = rank.shared_sender::<u64>("all", &ends, channel)?;
+            (0..10).try_for_each(|number| to.send(&number))?;
+        } else {
+            let from = rank.shared_receiver::<u64>("all", &ends, channel)?;
+            for message in &from {
+                sum += *message?;
+            }
+        }
     }
     Ok(sum)
 }
@@ -185,17 +212,18 @@ fn joined() -> Result<()> {
 }
 
 /// A rank is killed while the others wait for it.
-fn killed(who: usize) -> Result<()> {
+fn killed(who: usize, degree: u32) -> Result<()> {
+    let channel = Channel::degree(degree);
     world().run(|rank| {
         if rank.id() == who {
             let mut to = Vec::new();
             for other in (0..rank.size()).filter(|&other| other != who) {
-                to.push(rank.sender::<u64>("last words", other, Channel::degree(1))?);
+                to.push(rank.sender::<u64>("last words", other, channel)?);
             }
             to.iter_mut().try_for_each(|to| to.send(&7))?;
             kill_self();
         }
-        let from = rank.receiver::<u64>("last words", who, Channel::degree(1))?;
+        let from = rank.receiver::<u64>("last words", who, channel)?;
         loop {
             match from.receive() {
                 Ok(word) => assert_eq!(*word, 7),
@@ -208,6 +236,60 @@ fn killed(who: usize) -> Result<()> {
             }
         }
     })?;
+    Ok(())
+}
+
+/// A rank is killed. The others go on together in a smaller communicator.
+fn survives(who: usize) -> Result<()> {
+    world().run(|rank| {
+        let (everybody, size) = (Communicator::world(rank), rank.size());
+        everybody.agree(1)?;
+        if rank.id() == who {
+            kill_self();
+        }
+        // Only a neighbour of the lost rank hears of the loss by itself.
+        let failed = if rank.id() == (who + 1) % size {
+            let error = everybody.receive::<u8>(who, 1).unwrap_err();
+            everybody.revoke()?;
+            error
+        } else {
+            everybody.receive::<u8>((who + 1) % size, 1).unwrap_err()
+        };
+        assert!(!failed.to_string().is_empty());
+        let agreed = everybody.agree(1 + rank.id() as u64)?;
+        assert_eq!(agreed.unacknowledged, [who]);
+        let survivors = everybody.shrink()?;
+        let mut sum = [1u64];
+        survivors.all_reduce(&mut sum, onchip::reduce::Sum)?;
+        println!("rank {} has {} left, and agreed on {}", rank.id(), sum[0], agreed.flag);
+        survivors.barrier()
+    })?;
+    Ok(())
+}
+
+/// Communicators are revoked and shrunk in each of several rounds, in which they have the same names.
+fn shrinks() -> Result<()> {
+    for round in 0..4 {
+        world().run(|rank| {
+            let everybody = Communicator::world(rank);
+            assert!(!everybody.is_revoked());
+            for step in 0..3 {
+                let copy = everybody.duplicate()?;
+                everybody.barrier()?;
+                if rank.id() == (round + step) % rank.size() {
+                    copy.revoke()?;
+                }
+                let error = copy.receive::<u8>(ANY_SOURCE, 1).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::Revoked { .. }), "{error}");
+                let again = copy.shrink()?;
+                let mut sum = [1u64];
+                again.all_reduce(&mut sum, onchip::reduce::Sum)?;
+                assert_eq!((sum[0] as usize, copy.agree(6)?.flag), (rank.size(), 6));
+            }
+            Ok(())
+        })?;
+    }
+    println!("done");
     Ok(())
 }
 

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod failing;
+pub mod plain;
+pub mod random;
 pub mod watchdog;
 pub mod world;
 

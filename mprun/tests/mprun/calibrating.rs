@@ -128,7 +128,7 @@ fn several_nodes_are_simulated() {
             "-n 64 --nodes 64 --bytes 8",
             &[
                 "64 nodes of 64 ranks",
-                "among the leaders",
+                "among the leaders, recursive doubling",
                 "infiniband-hdr",
                 "among all 4096 ranks",
             ][..],
@@ -136,7 +136,14 @@ fn several_nodes_are_simulated() {
         (
             "broadcast",
             "-n 2 --nodes 4096 --bytes 67108864 --network slingshot-10",
-            &["slingshot-10", "chunks of", "leader broadcasts", "└─ 1", "among all 8192 ranks"],
+            &[
+                "slingshot-10",
+                "in 1024 pieces of 65536 bytes",
+                "chunks of",
+                "leader broadcasts",
+                "└─ 1",
+                "among all 8192 ranks",
+            ],
         ),
         ("all-reduce", "-n 1 --nodes 1", &["nobody sends", "simulated: 0.000 µs"]),
     ] {

@@ -15,6 +15,7 @@ super::trials![
     a_failure_in_rank_code_is_told_with_its_words,
     a_failure_is_told_by_one_rank,
     a_failure_in_rank_code_ends_those_that_compute_or_wait,
+    a_rank_whose_code_has_ended_reports_what_happened_to_the_others,
     a_failure_that_all_come_to_know_in_time_is_the_programs,
     a_rank_that_leaves_in_the_middle_is_named,
     ranks_are_seen_to_end_by_an_mprun_whose_parent_ignores_children,
@@ -118,6 +119,22 @@ fn a_failure_in_rank_code_ends_those_that_compute_or_wait() {
     }
 }
 
+fn a_rank_whose_code_has_ended_reports_what_happened_to_the_others() {
+    // The first of the ranks whose code has ended reports, which is rank 0 here.
+    for (others, signal) in [
+        ("return, compute", "SIGTERM"),
+        ("return, ignore", "SIGKILL"),
+        ("fail, compute", "SIGTERM"),
+    ] {
+        let run = launch(&["-n", "3", "--grace", "0.3"], &["among", "panic", others, "2"]);
+        run.done()
+            .expect_code(1)
+            .expect_err("rank 2 panicked: so be it\n")
+            .expect_err("mprun: ended rank 1\n")
+            .expect_err(&format!("rank 1 was killed by {signal}\n"));
+    }
+}
+
 fn a_failure_that_all_come_to_know_in_time_is_the_programs() {
     let done = launch(&["-n", "3", "--grace", "60"], &["mended"]).done().expect_code(0);
     assert_eq!(done.out, "3 rounds\n");
@@ -156,7 +173,8 @@ fn ranks_that_ignore_sigterm_are_killed() {
     let run = |option: &str| mprun(&["-n", "2", "--grace=0.2", option, "sh", "-c", &stubborn]);
     run("--timeout=0.5").done().expect_code(124).expect_err("mprun: ended ranks 0 and 1");
     let mut asked = run("--timeout=60");
-    asked.await_out("ready");
+    // From both of them.
+    asked.await_out("ready\nready\n");
     asked.signal(Signal::SIGTERM);
     asked.done().expect_code(137).expect_err("mprun: ended ranks 0 and 1");
     // The same with a failure in Rust code, in a world whose rank has failed.

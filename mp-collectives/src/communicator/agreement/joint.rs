@@ -1,12 +1,18 @@
 //! Building blocks of operations that all ranks of a communicator call together.
 
-use std::{any::Any, rc::Rc, sync::Arc};
+use std::{
+    any::Any,
+    rc::Rc,
+    sync::{Arc, Weak},
+};
 
 use mp_core::{Buffer, BufferMut, Plain, Rank, Result, progress::Helper};
 
 use crate::communicator::{
     agreement::board::Whose,
     agreement::check::Check,
+    error::revoked,
+    members::Members,
     point_to_point::{Communicator, OWN_TAGS, Stream},
     requests::{
         exchange::Exchange,
@@ -56,6 +62,25 @@ pub struct Joint<'a> {
     communicator: &'a Communicator,
 }
 
+/// See [`Joint::revocation`].
+#[derive(Clone, Debug)]
+pub(crate) struct Revocation {
+    rank: Rank,
+    members: Weak<Members>,
+    whose: Whose,
+}
+
+impl Revocation {
+    /// Returns an error if the communicator is revoked.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(members) = self.members.upgrade() else { return Ok(()) };
+        match members.is_revoked() || members.looks_revoked(&self.rank, self.whose)? {
+            true => Err(revoked()),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Communicator {
     /// Returns the building blocks of operations that all ranks call together.
     pub fn joint(&self) -> Joint<'_> {
@@ -83,6 +108,13 @@ impl<'a> Joint<'a> {
     #[inline(always)]
     pub fn check_revoked(self) -> Result<()> {
         self.communicator.check_revoked()
+    }
+
+    /// Returns what tells any thread of this rank whether the communicator is revoked.
+    pub(crate) fn revocation(self) -> Revocation {
+        let Communicator { engine, members, context, .. } = self.communicator;
+        let whose = Whose { serial: engine.serial, context: *context };
+        Revocation { rank: engine.rank.clone(), members: Arc::downgrade(members), whose }
     }
 
     /// Returns the ranks' numbers in the world.

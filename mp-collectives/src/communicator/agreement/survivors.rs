@@ -15,16 +15,22 @@
 //! the communicator. A shrunk communicator uses the same channels, and its collective operations open MPBs of their
 //! own.
 //!
+//! **Several nodes.** Each node has a board of its own. The relays of the nodes, which do not end before all ranks have,
+//! tell each other of revocations and gather the contributions (`mp_core::memory::Ballot`). A node marks its ranks' MPBs
+//! itself when it hears of a revocation.
+//!
 //! **Not implemented** is the replacement of a lost rank (MPI's spawning). The survivors would have to open new
 //! channels of a name with the number of a rank that has ended, and names and rolls of channels count that number as
 //! gone. A generation in the rank's number would solve that; the burial, the pairing of names and the contexts need no
 //! change.
 
-use mp_core::{Call, Callers, Calls, ErrorKind, Rank, Result};
+use mp_core::{Call, Callers, Calls, ErrorKind, Result};
 
 use crate::communicator::{
-    agreement::words::{is_in, ranks_of, set_of, set_words},
-    members::Members,
+    agreement::{
+        board::Contributions,
+        words::{is_in, ranks_of, set_of, set_words},
+    },
     numbers,
     point_to_point::Communicator,
 };
@@ -54,25 +60,18 @@ struct Decision {
 }
 
 /// Returns the decision that follows from the members' contributions.
-fn propose(
-    rank: &Rank,
-    members: &Members,
-    is_gone: impl Fn(usize) -> bool,
-    contributions: &[Option<Vec<u64>>],
-) -> Vec<u64> {
-    let all = || contributions.iter().flatten();
+fn propose(Contributions { words, gone, lost }: &Contributions) -> Vec<u64> {
+    let all = || words.iter().flatten();
     let flag = all().fold(u64::MAX, |flag, words| flag & words[1]);
     let context = all().map(|words| words[2]).max().unwrap_or_default();
-    let len = members.len();
-    let group = set_of(len, |member| contributions[member].is_some() && !is_gone(member));
+    let len = words.len();
+    let group = set_of(len, |member| words[member].is_some() && !gone[member]);
     let shrink = set_of(len, |member| {
-        let called = contributions[member].as_ref().map(|words| words[0]);
+        let called = words[member].as_ref().map(|words| words[0]);
         is_in(&group, member) && called == Some(SHRINK)
     });
-    let unacknowledged = set_of(len, |member| {
-        let lost = members.world(member).is_some_and(|world| rank.is_lost(world as usize));
-        lost && !all().all(|words| is_in(&words[3..], member))
-    });
+    let unacknowledged =
+        set_of(len, |member| lost[member] && !all().all(|words| is_in(&words[3..], member)));
     [vec![flag, context], group, shrink, unacknowledged].concat()
 }
 
@@ -139,7 +138,8 @@ impl Communicator {
     /// operations fail, too. A receive whose message has begun to arrive still gets it. Messages that were not received
     /// are dropped. `shrink` and [`agree`](Self::agree) continue to work.
     ///
-    /// When this returns, all ranks have been notified, whatever happens to this rank afterwards.
+    /// When this returns, all ranks of this node have been notified, and those of other nodes will be, whatever happens to
+    /// this rank afterwards.
     ///
     /// ```
     /// use onchip::{Communicator, ErrorKind};
@@ -256,10 +256,9 @@ impl Communicator {
     }
 
     fn decide(&self, called: u64, flag: u64) -> Result<Decision> {
-        let (rank, unused, board) = {
+        let (unused, board) = {
             let engine = self.engine.work();
-            let board = engine.board(self.context, &self.members)?;
-            (engine.rank.clone(), engine.next_context, board)
+            (engine.next_context, engine.board(self.context, &self.members)?)
         };
         let members = &*self.members;
         let call = if called == SHRINK { "shrink" } else { "agree" };
@@ -268,9 +267,7 @@ impl Communicator {
             members.world(member).is_some_and(|world| members.has_acknowledged(world))
         });
         let contribution = [vec![called, flag, u64::from(unused)], acknowledged].concat();
-        let decided = board.decide(&contribution, |contributions| {
-            propose(&rank, members, |member| board.is_gone(member), contributions)
-        })?;
+        let decided = board.decide(&contribution, propose)?;
         let (&[flag, context], sets) = decided.split_at(2) else {
             return Err(bad_call("what the ranks decided has no words"));
         };

@@ -21,13 +21,15 @@ use crate::communicator::{
     agreement::board::{Board, Whose},
     error::{not_sent, reason_in_this_rank, revoked},
     members::Members,
+    messages::call::Call,
     messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, names},
+    messages::direct,
     messages::elements::Fingerprints,
     messages::listening::Listening,
     messages::matching::{Due, Matching, Sending},
     messages::posted::{Posted, Want, Wanted},
-    messages::receive_stream::{Call, ReceiveStream, hopeless, only_from_itself},
+    messages::receive_stream::{ReceiveStream, hopeless, only_from_itself},
     messages::send_queue::{Cargo, Course, End, Flushed, Item, Kept, SendQueue, Step},
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{
@@ -35,6 +37,7 @@ use crate::communicator::{
     },
 };
 use crate::errors::bad_call;
+use crate::lending::Lending;
 
 /// A pending request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +165,8 @@ pub(crate) struct Engine {
     pub(crate) registered: bool,
     /// Whether the others must be told that this rank matches nothing any more.
     finalizing: bool,
+    /// Whether receivers may copy long messages [from their place](super::direct).
+    direct: bool,
 }
 
 /// Used instead of a number for a rank's communicators with itself alone, which open no channel.
@@ -203,6 +208,7 @@ impl Engine {
             joined: false,
             registered: false,
             finalizing: false,
+            direct: false,
         }
     }
 
@@ -214,7 +220,7 @@ impl Engine {
                 return Err(end.error(to));
             }
             let longest = self.matching.backlog.longest();
-            let way = SendQueue::open(
+            let mut way = SendQueue::open(
                 &self.rank,
                 to as usize,
                 self.serial,
@@ -222,6 +228,8 @@ impl Engine {
                 self.matching.communicators.clone(),
                 self.cells(to),
             )?;
+            let is_near = self.direct && self.rank.ranks_here().contains(&(to as usize));
+            way.direct = is_near.then(Lending::default);
             self.send_queue[to as usize] = Some(Box::new(way));
         }
         self.send_queue[to as usize].as_deref_mut().ok_or_else(|| ErrorKind::WaitsForItself.into())
@@ -294,6 +302,7 @@ impl Engine {
             && self.busy.is_empty()
             && self.matching.unacknowledged.is_empty()
             && self.matching.untold.is_empty()
+            && self.matching.direct.is_empty()
     }
 
     // --- sending ---
@@ -355,10 +364,11 @@ impl Engine {
         };
         let heard = self.heard;
         let way = self.send_queue.get_mut(to as usize)?.as_deref_mut()?;
-        if !way.is_ready_for(envelope.fingerprint) || !way.is_eager(envelope.bytes) {
+        let bytes = bytemuck::cast_slice(elements);
+        let goes = way.is_eager(envelope.bytes) && !way.goes_directly(bytes);
+        if !way.is_ready_for(envelope.fingerprint) || !goes {
             return None;
         }
-        let bytes = bytemuck::cast_slice(elements);
         let mut course = Course::new(&envelope, bytes);
         way.heed(heard);
         Some(match way.send(&envelope, &mut course, bytes) {
@@ -502,7 +512,8 @@ impl Engine {
 
     fn send_held(&mut self, to: u32, place: usize, envelope: Envelope, bytes: &[u8]) -> Result<()> {
         let sync = self.number_of(place);
-        let mut course = Course::rendezvous(&Envelope { sync, ..envelope });
+        let direct = self.out(to)?.place_of(bytes);
+        let mut course = Course::rendezvous(&Envelope { sync, ..envelope }).at(direct);
         match self.out(to)?.lend_rendezvous(&mut course, bytes) {
             Ok(true) => {
                 self.matching.answered(to, sync, Answer::Matched);
@@ -517,6 +528,9 @@ impl Engine {
             engine.is_matched(place) || engine.is_settled(handle)
         })?;
         self.failure_of(place)?;
+        if self.is_copied(place) {
+            return Ok(());
+        }
         let mut course = Course::payload(sync, bytes.len(), envelope.context);
         self.send_whole(to, &mut course, &mut Cargo::Bytes(bytes))
     }
@@ -551,6 +565,11 @@ impl Engine {
     /// Keeps the payload of a message that waited, and puts its envelope in its place.
     fn hold_item(&mut self, to: u32, Item { course, cargo, ticket }: Item) {
         let envelope = course.envelope(self.me);
+        let way = self.send_queue[to as usize].as_ref();
+        let direct = match cargo.cargo() {
+            Cargo::Bytes(bytes) => way.and_then(|way| way.place_of(bytes)),
+            Cargo::Moved(_) => None,
+        };
         // A message without a ticket is a copy, for which no request exists.
         let place = ticket.unwrap_or_else(|| {
             self.matching.sends.insert(Sending {
@@ -567,7 +586,7 @@ impl Engine {
         };
         self.join();
         if let Some(way) = &mut self.send_queue[to as usize] {
-            way.push_envelope(&Envelope { sync, ..envelope }, place);
+            way.push_envelope(&Envelope { sync, ..envelope }, direct, place);
         }
     }
 
@@ -625,6 +644,11 @@ impl Engine {
     fn is_matched(&self, place: usize) -> bool {
         let matched = |sending: &Sending| sending.acknowledged && sending.failed.is_none();
         self.matching.sends.get(place).is_some_and(matched)
+    }
+
+    /// Returns whether the receiver of a matched send has copied its elements, so that nothing is left to be sent.
+    fn is_copied(&self, place: usize) -> bool {
+        self.matching.sends.get(place).is_some_and(|sending| sending.gone)
     }
 
     /// Returns the error of a send, if it has failed.
@@ -736,6 +760,14 @@ impl Engine {
     }
 
     // --- receiving ---
+
+    /// Lets the receivers of this node copy long messages [from their place](super::direct).
+    pub(crate) fn set_direct(&mut self) {
+        self.direct = true;
+        let here = self.rank.ranks_here();
+        let ways = self.send_queue[here].iter_mut();
+        ways.flatten().for_each(|way| way.direct = Some(Lending::default()));
+    }
 
     pub(crate) fn set_unexpected_limit(&mut self, bytes: usize) {
         self.matching.backlog.set_limit(bytes);
@@ -970,6 +1002,15 @@ impl Engine {
                 moved |= way.pump(&self.rank, &mut self.matching, call);
             }
         }
+        for message in std::mem::take(&mut self.matching.direct) {
+            direct::copy(message, &self.rank, &mut self.matching, call);
+            moved = true;
+        }
+        for (to, fast) in std::mem::take(&mut self.matching.copied) {
+            if let Some(way) = &mut self.send_queue[to as usize] {
+                way.was_copied(fast);
+            }
+        }
         if !self.matching.due.is_empty() {
             self.send_acknowledgements();
         }
@@ -1070,6 +1111,14 @@ impl Engine {
         // there is no memory for the board, they wait until this rank's engine ends. After the last communicator, it
         // ends soon.
         let whose = self.whose(context);
+        let here = self.rank.ranks_here();
+        if members.all().iter().any(|&member| !here.contains(&(member as usize))) {
+            // Ranks of other nodes don't see what this rank declines. A rank that panics is lost, and its world says so.
+            if !std::thread::panicking() {
+                let _ = members.open_board(&self.rank, whose);
+            }
+            return;
+        }
         if self.communicators == 0 || members.open_board(&self.rank, whose).is_err() {
             Board::decline(&self.rank, whose);
             self.dropped.push(context);
@@ -1325,6 +1374,9 @@ impl Engine {
                 self.is_settled(Handle::Send(place));
                 return self.failure_of(place).map(|()| false);
             }
+            if self.is_copied(place) {
+                return Ok(true);
+            }
             local.released = true;
             let context = local.course.context();
             local.course = Course::payload(self.number_of(place), bytes.len(), context);
@@ -1337,7 +1389,8 @@ impl Engine {
                 let place = self.hold_for_call(to, &envelope)?;
                 local.held = Some(place);
                 let sync = self.number_of(place);
-                let course = Course::rendezvous(&Envelope { sync, ..envelope });
+                let direct = self.out(to)?.place_of(bytes);
+                let course = Course::rendezvous(&Envelope { sync, ..envelope }).at(direct);
                 self.queue(to, course, Kept::Nothing, Some(place));
                 Ok(false)
             }

@@ -102,6 +102,16 @@ impl Sending {
     }
 }
 
+/// A message that a receive has taken and that is still with its sender, from where it can be [copied](super::direct).
+#[derive(Debug)]
+pub(crate) struct Direct {
+    pub(crate) envelope: Envelope,
+    /// The receive.
+    pub(crate) receive: usize,
+    /// Where the elements lie in the world's memory.
+    pub(crate) place: u64,
+}
+
 /// See the [module](self).
 #[derive(Default)]
 pub(crate) struct Matching {
@@ -125,6 +135,10 @@ pub(crate) struct Matching {
     /// Rendezvous that were matched here and whose payload has not begun to come, by source and number; and their
     /// receives.
     awaited: HashMap<(u32, u32), (Envelope, usize)>,
+    /// Rendezvous that were matched here by calls that could not [copy](super::direct) them.
+    pub(crate) direct: Vec<Direct>,
+    /// Receivers that have [copied](super::direct) messages of this rank, and whether they were not slow.
+    pub(crate) copied: Vec<(u32, bool)>,
     /// The number of sends of which this rank holds the payload.
     holding: usize,
     /// The places of those sends that were matched.
@@ -186,9 +200,13 @@ impl Matching {
         let revoked = waiting.filter(|(_, wanted)| is_of(wanted.pattern.context()));
         let asked = self.awaited.extract_if(|_, (envelope, _)| is_of(envelope.context));
         let asked = asked.map(|(_, (_, place))| place);
+        let direct = self.direct.extract_if(.., |direct| is_of(direct.envelope.context));
+        let direct: Vec<Direct> = direct.collect();
+        let asked = asked.chain(direct.iter().map(|direct| direct.receive));
         for place in revoked.map(|(place, _)| place).chain(asked).collect::<Vec<_>>() {
             self.fail(place, error::revoked());
         }
+        direct.iter().for_each(|direct| self.refuse(&direct.envelope));
         let sends = self.sends.iter();
         let sends = sends.filter(|(_, send)| is_of(send.context) && !send.is_done());
         for place in sends.map(|(place, _)| place).collect::<Vec<_>>() {
@@ -263,22 +281,31 @@ impl Matching {
             return refused.map_or(Ok(None), Err);
         }
         let Some(arrived) = self.take_stored(place) else { return Ok(None) };
-        let is_away = matches!(arrived.content, Content::Away);
+        let away = match arrived.content {
+            Content::Away { place } => Some(place),
+            _ => None,
+        };
         if let Some(error) = refused {
-            if is_away {
+            if away.is_some() {
                 self.invite(&envelope, NOBODY);
             }
             return Err(error);
         }
-        let place = self.receives.post(pattern, want, None);
-        if is_away {
-            self.receives.set_coming(place);
-            self.invite(&envelope, place);
-        } else {
-            self.receives.end(place, Ok(arrived));
-            self.matched(&envelope);
+        let receive = self.receives.post(pattern, want, None);
+        match away {
+            Some(place) => {
+                self.receives.set_coming(receive);
+                match place {
+                    Some(place) => self.direct.push(Direct { envelope, receive, place }),
+                    None => self.invite(&envelope, receive),
+                }
+            }
+            None => {
+                self.receives.end(receive, Ok(arrived));
+                self.matched(&envelope);
+            }
         }
-        Ok(Some(place))
+        Ok(Some(receive))
     }
 
     /// Records where the receives of a call land, in the order given, until the next call does so.
@@ -386,6 +413,13 @@ impl Matching {
         }
     }
 
+    /// Completes a receive whose message was [copied](super::direct), and tells its sender.
+    pub(crate) fn copied(&mut self, envelope: &Envelope, receive: usize, slow: bool) {
+        self.answer(envelope, if slow { Answer::CopiedSlowly } else { Answer::Copied });
+        let content = Content::Bytes { landed: Some(envelope.bytes), rest: Vec::new() };
+        self.complete(receive, Arrived { envelope: *envelope, content });
+    }
+
     /// Returns the rendezvous whose payload comes under this number, and its receive.
     pub(crate) fn invited(&mut self, source: u32, sync: u32) -> Option<(Envelope, usize)> {
         self.awaited.remove(&(source, sync))
@@ -450,7 +484,9 @@ impl Matching {
             self.broken.push(source);
         }
         let awaited = self.awaited.extract_if(|&(from, _), _| from == source);
-        for (_, (_, place)) in awaited.collect::<Vec<_>>() {
+        let direct = self.direct.extract_if(.., |direct| direct.envelope.source == source);
+        let awaited = awaited.map(|(_, (_, place))| place);
+        for place in awaited.chain(direct.map(|direct| direct.receive)).collect::<Vec<_>>() {
             self.fail(place, end.error(source));
         }
     }
@@ -465,7 +501,7 @@ impl Matching {
     /// Returns whether receives wait for messages, or for payloads that they have asked for.
     #[inline]
     pub(crate) fn is_receiving(&self) -> bool {
-        self.receives.first().is_some() || !self.awaited.is_empty()
+        self.receives.first().is_some() || !self.awaited.is_empty() || !self.direct.is_empty()
     }
 
     /// Records that a message has arrived completely for this receive.
@@ -550,6 +586,11 @@ impl Matching {
             self.awaits_one_less(to);
             match answer {
                 Answer::Matched => self.forget_if_abandoned(place),
+                Answer::Copied | Answer::CopiedSlowly => {
+                    self.copied.push((to, answer == Answer::Copied));
+                    let held = self.take_held(place).unwrap_or(Kept::Nothing);
+                    self.gone(place, held);
+                }
                 Answer::Refused => self.revoke_send(place),
             }
         }
@@ -705,7 +746,7 @@ fn land(arrived: Arrived, landing: &mut (impl Landing + ?Sized)) -> Result<Envel
             };
             landing.bytes()[from..envelope.bytes].copy_from_slice(&rest);
         }
-        Content::Away => {
+        Content::Away { .. } => {
             let reason = "its message has not come".to_owned();
             return Err(ErrorKind::PeerBroken { rank: envelope.source as usize, reason }.into());
         }

@@ -12,6 +12,7 @@
 //! | more | in chunks of up to 32 KiB through a second channel, so that copying in and copying out overlap |
 //! | 4 to 64 KiB, to a rank that sends in pieces, too | in cells (`cells.rs`), as far as there are any |
 //! | from 4 KiB, between threads with a core each | as a loan, out of the sender's memory, if the receiver waits |
+//! | from 16 KiB, in memory of the world, if the program wants it | the envelope in a line; the receiver copies the elements from their place (`direct.rs`) |
 //! | a buffer that moves | as a buffer, through the second channel |
 //! | more than the receiver accepts unasked | the envelope in a line, and the payload later (`eager.rs`) |
 //!
@@ -27,19 +28,23 @@
 //! | `wire` | the layout of a message in the channels |
 //! | `send_queue`, `receive_stream` | the way to a rank, and from a rank |
 //! | `matching`, `posted`, `store` | where messages and receives meet; posted receives; messages without a receive |
+//! | `direct` | messages that their receivers copy from the memory of their senders |
 //! | `cells` | memory for pieces, which goes back and forth between two ranks |
 //! | `eager` | which messages come unasked |
 //! | `listening` | the ranks that may send to a receive from any source |
 //! | `engine` | moves messages while a call lasts |
+//! | `call` | what a call lends to the engine |
 //! | `owner`, `loan` | the rank's calls have the engine, or a communication thread does |
 //! | `background` | the engine as a part of every wait of its rank |
 //! | `communicators` | what messages are for, as reports tell it |
 //! | `elements` | types of elements, and buffers |
 
 pub(crate) mod background;
+pub(crate) mod call;
 pub(crate) mod cells;
 pub(crate) mod channels;
 pub(crate) mod communicators;
+pub(crate) mod direct;
 pub(crate) mod eager;
 pub(crate) mod elements;
 pub(crate) mod engine;

@@ -7,73 +7,26 @@
 use bytemuck::bytes_of;
 use mp_core::{
     ElementType, Error, ErrorKind, Message, Rank, Receiver, Result as CoreResult, Select,
-    SharedBuffer, loan::Borrower, requests::Landing,
+    SharedBuffer, loan::Borrower,
 };
 
 use crate::communicator::{
     error::lost,
     members::Members,
+    messages::call::Call,
     messages::cells::Cells,
     messages::channels::{LINE_CHANNEL, chunk_channel, names},
-    messages::matching::{Matching, NOBODY},
+    messages::direct,
+    messages::matching::{Direct, Matching, NOBODY},
     messages::send_queue::End,
     messages::store::{Arrived, Content, Pattern},
     messages::wire::{Envelope, FIRST, Kind, LINE, Line, Place, Words},
 };
 
-/// What a call provides to the engine that brings messages in while the call lasts.
-pub(crate) struct Call<'c, 'b> {
-    /// Where the messages of its own receives can be written directly: see [`Matching::expect`].
-    pub(crate) landings: &'c mut [(usize, &'b mut dyn Landing)],
-    /// The messages that it looks for without taking them.
-    pub(crate) probe: Option<Pattern>,
-    /// Whether the only work left is to wait for the message that is coming.
-    pub(crate) alone: bool,
-}
-
 impl Call<'_, '_> {
-    fn landing(&mut self, place: usize, matching: &Matching) -> Option<&mut dyn Landing> {
-        if self.landings.is_empty() {
-            return None;
-        }
-        let (_, landing) = self.landings.get_mut(matching.landing_of(place)?)?;
-        Some(&mut **landing)
-    }
-
-    /// Makes room for the message of a receive, and returns where it can be written directly.
-    #[inline]
-    fn begin<'r>(
-        &'r mut self,
-        place: usize,
-        (count, bytes): (usize, usize),
-        matching: &'r mut Matching,
-    ) -> Result<Option<&'r mut [u8]>, Error> {
-        if let Some(landing) = self.landing(place, matching) {
-            landing.begin(count)?;
-        }
-        Ok(self.room(place, bytes, matching))
-    }
-
-    /// Returns where the message of a receive, of `bytes` bytes, can be written directly.
-    fn room<'r>(
-        &'r mut self,
-        place: usize,
-        bytes: usize,
-        matching: &'r mut Matching,
-    ) -> Option<&'r mut [u8]> {
-        match self.landing(place, matching) {
-            Some(landing) => landing.bytes().get_mut(..bytes),
-            None => matching.receives.fixed(place, bytes),
-        }
-    }
-
     /// Returns whether it can sleep until this message is complete.
     fn waits_for(&mut self, to: To, matching: &Matching) -> bool {
         self.alone && matches!(to, To::Receive(place) if self.landing(place, matching).is_some())
-    }
-
-    fn probes(&self, source: u32) -> bool {
-        self.probe.is_some_and(|pattern| pattern.looks_at(source))
     }
 }
 
@@ -531,7 +484,8 @@ impl ReceiveStream {
                 return self.begin_rendezvous(rank, &envelope, place, line, matching, call);
             }
             (Kind::Rendezvous, _) => {
-                return matching.store(Arrived { envelope, content: Content::Away });
+                let content = Content::Away { place: line.direct_place() };
+                return matching.store(Arrived { envelope, content });
             }
             // It was acknowledged when its envelope was matched.
             (Kind::Payload, _) => {}
@@ -607,7 +561,13 @@ impl ReceiveStream {
                 }
             }
         }
-        matching.invite(envelope, place);
+        match line.direct_place() {
+            Some(from) => {
+                let message = Direct { envelope: *envelope, receive: place, place: from };
+                direct::copy(message, rank, matching, call);
+            }
+            None => matching.invite(envelope, place),
+        }
     }
 
     /// Takes the next line off the channel, if there is one. The line then becomes the head, unless a receive has got

@@ -23,10 +23,11 @@ use crate::communicator::{
     messages::eager::is_eager,
     messages::elements::{Payload, fingerprint},
     messages::wire::{
-        self, Answer, CHUNK, Envelope, FIRST, HALVED, IN_CELLS, INLINE_BYTES, Kind, LENT_LEAST,
-        LINE, LINES_MOST, Line, Place, WINDOW, Words, piece_of,
+        self, Answer, CHUNK, DIRECT_LEAST, Envelope, FIRST, HALVED, IN_CELLS, INLINE_BYTES, Kind,
+        LENT_LEAST, LINE, LINES_MOST, Line, Place, WINDOW, Words, piece_of,
     },
 };
+use crate::lending::Lending;
 
 /// The reason why nothing goes to a rank, or comes from it, any more.
 #[derive(Clone, Debug)]
@@ -117,6 +118,12 @@ impl Course {
     /// Returns the course of a message whose payload the receiver has to ask for.
     pub(crate) fn rendezvous(envelope: &Envelope) -> Self {
         Self { bytes: 0, ..Self::of(envelope, Kind::Rendezvous, &[]) }
+    }
+
+    /// Says where the receiver of a rendezvous can copy its elements from.
+    pub(crate) fn at(mut self, place: Option<u64>) -> Self {
+        self.first.set_place(place);
+        self
     }
 
     /// Returns the course of the payload that the receiver has asked for by this number.
@@ -416,14 +423,9 @@ impl Channels {
 struct Loans {
     /// `None` if lending is not possible.
     lender: Option<Lender>,
-    /// The number of next messages that are not lent, because the receiver was too late for the last loan. It doubles
-    /// each time, up to [`PAUSE_MOST`], so that receivers that are always late cost the sender nothing.
-    pause: u32,
-    last_pause: u32,
+    /// Lending is of use if the receiver was not too late.
+    lending: Lending,
 }
-
-/// See [`Loans::pause`].
-const PAUSE_MOST: u32 = 64;
 
 impl Loans {
     /// Lends a message of which nothing has been sent, if that seems worthwhile, by this line. Returns whether it was
@@ -436,8 +438,7 @@ impl Loans {
         bytes: &[u8],
     ) -> Result<bool, End> {
         let Some(lender) = &mut self.lender else { return Ok(false) };
-        if self.pause > 0 {
-            self.pause -= 1;
+        if !self.lending.try_next() {
             return Ok(false);
         }
         // The channel of chunks is opened first: if that fails, the line must not make the receiver look for chunks.
@@ -448,11 +449,8 @@ impl Loans {
             Ok::<_, End>(course.begun)
         };
         let taken = lender.lend(bytes, tell)?;
-        if taken {
-            self.last_pause = 0;
-        } else if course.begun {
-            self.last_pause = (2 * self.last_pause).clamp(1, PAUSE_MOST);
-            self.pause = self.last_pause;
+        if taken || course.begun {
+            self.lending.was_useful(taken);
         }
         Ok(taken)
     }
@@ -482,7 +480,7 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
-    fn cargo(&self) -> Cargo<'_> {
+    pub(crate) fn cargo(&self) -> Cargo<'_> {
         match self {
             Self::Nothing => Cargo::Bytes(&[]),
             Self::Owned(payload) => Cargo::Bytes(payload.bytes()),
@@ -525,6 +523,9 @@ pub(crate) struct SendQueue {
     /// The announced type that was sent last.
     last: Option<u32>,
     queue: VecDeque<Item>,
+    /// Whether the receiver may copy long messages [from their place](super::direct), and whether it is to do so, if its
+    /// copies are not slow.
+    pub(crate) direct: Option<Lending>,
     /// `None` until the first message that is long enough to be lent.
     loans: Option<Loans>,
     full: Which,
@@ -556,6 +557,7 @@ impl SendQueue {
             longest,
             last: None,
             queue: VecDeque::new(),
+            direct: None,
             loans: None,
             full: Which::Lines,
             unfinished: false,
@@ -673,8 +675,38 @@ impl SendQueue {
         bytes <= INLINE_BYTES || is_eager(bytes, self.channels.lines.notice(), self.longest)
     }
 
-    fn is_too_long(&self, course: &Course) -> bool {
-        course.may_be_held() && !self.is_eager(course.bytes)
+    /// Returns where the receiver can copy a message from.
+    #[inline]
+    pub(crate) fn place_of(&self, bytes: &[u8]) -> Option<u64> {
+        let is_long = self.direct.is_some() && bytes.len() >= DIRECT_LEAST;
+        if is_long { self.channels.rank.place_of(bytes) } else { None }
+    }
+
+    /// Notes whether the receiver of a message has copied it from its place without being slow.
+    pub(crate) fn was_copied(&mut self, fast: bool) {
+        if let Some(lending) = &mut self.direct {
+            lending.was_useful(fast);
+        }
+    }
+
+    /// Returns whether the receiver is to copy a message from its place.
+    #[inline]
+    pub(crate) fn goes_directly(&self, bytes: &[u8]) -> bool {
+        self.direct.is_some_and(|lending| lending.is_on()) && self.place_of(bytes).is_some()
+    }
+
+    /// Counts a message that was sent with its payload.
+    fn passed(&mut self, bytes: usize) {
+        if let Some(lending) = &mut self.direct
+            && bytes >= DIRECT_LEAST
+        {
+            lending.pass();
+        }
+    }
+
+    fn is_too_long(&self, course: &Course, cargo: &Cargo<'_>) -> bool {
+        let is_direct = || matches!(cargo, Cargo::Bytes(bytes) if self.goes_directly(bytes));
+        course.may_be_held() && (!self.is_eager(course.bytes) || is_direct())
     }
 
     /// Puts a message behind those that wait. A message that has begun goes before them, and a payload that was asked
@@ -690,8 +722,8 @@ impl SendQueue {
     }
 
     /// Puts the envelope of a message that was [too long](Flushed::TooLong) in front of those that wait.
-    pub(crate) fn push_envelope(&mut self, envelope: &Envelope, ticket: usize) {
-        let (course, cargo) = (Course::rendezvous(envelope), Kept::Nothing);
+    pub(crate) fn push_envelope(&mut self, envelope: &Envelope, place: Option<u64>, ticket: usize) {
+        let (course, cargo) = (Course::rendezvous(envelope).at(place), Kept::Nothing);
         self.queue.push_front(Item { course, cargo, ticket: Some(ticket) });
     }
 
@@ -724,7 +756,7 @@ impl SendQueue {
             return Ok(Flushed::Moved(moved));
         }
         while let Some(front) = self.queue.front() {
-            if self.is_too_long(&front.course)
+            if self.is_too_long(&front.course, &front.cargo.cargo())
                 && let Some(item) = self.queue.pop_front()
             {
                 return Ok(Flushed::TooLong(item));
@@ -746,7 +778,11 @@ impl SendQueue {
                 Step::TooLong => return Ok(Flushed::Moved(moved)),
                 Step::Done => {
                     moved = true;
-                    if let Some(Item { cargo, ticket: Some(ticket), .. }) = self.queue.pop_front() {
+                    let Some(Item { course, cargo, ticket }) = self.queue.pop_front() else {
+                        break;
+                    };
+                    self.passed(course.bytes);
+                    if let Some(ticket) = ticket {
                         gone.push((ticket, cargo));
                     }
                 }
@@ -835,7 +871,7 @@ impl SendQueue {
         {
             return Ok(Step::Full(self.full));
         }
-        if self.is_too_long(course) {
+        if self.is_too_long(course, cargo) {
             return Ok(Step::TooLong);
         }
         self.go_on(course, cargo, patient)
@@ -849,8 +885,10 @@ impl SendQueue {
     ) -> Result<Step, End> {
         let step = course.advance(&mut self.channels, cargo, patient);
         self.unfinished = course.has_begun() && !matches!(step, Ok(Step::Done));
-        if let Ok(Step::Full(which)) = step {
-            self.full = which;
+        match step {
+            Ok(Step::Full(which)) => self.full = which,
+            Ok(Step::Done) => self.passed(course.bytes),
+            _ => {}
         }
         step.map_err(|end| self.stop(end))
     }
@@ -891,7 +929,7 @@ impl SendQueue {
         }
         let loans = self.loans.get_or_insert_with(|| {
             let Channels { rank, to, serial, .. } = &self.channels;
-            Loans { lender: rank.lender(*to, *serial), pause: 0, last_pause: 0 }
+            Loans { lender: rank.lender(*to, *serial), lending: Lending::default() }
         });
         let lent = loans.lend(&mut self.channels, first, course, bytes);
         lent.map_err(|end| self.stop(end))

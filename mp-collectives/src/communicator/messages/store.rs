@@ -139,8 +139,10 @@ pub(crate) enum Content {
         rest: Vec<u8>,
     },
     Moved(SharedBuffer<u8>),
-    /// Still with the sender: a rendezvous.
-    Away,
+    /// Still with the sender: a rendezvous, which this rank can copy if there is a place.
+    Away {
+        place: Option<u64>,
+    },
 }
 
 impl Content {
@@ -148,7 +150,7 @@ impl Content {
     pub(crate) fn kept(&self) -> usize {
         match self {
             Self::Bytes { rest, .. } => rest.len(),
-            Self::Inline(_) | Self::Moved(_) | Self::Away => 0,
+            Self::Inline(_) | Self::Moved(_) | Self::Away { .. } => 0,
         }
     }
 }
@@ -190,7 +192,7 @@ impl Store {
     /// Takes out all messages from this rank of which only the envelope has come.
     pub(crate) fn forget_away(&mut self, source: u32) {
         self.forget(|arrived| {
-            arrived.envelope.source == source && matches!(arrived.content, Content::Away)
+            arrived.envelope.source == source && matches!(arrived.content, Content::Away { .. })
         });
     }
 
@@ -245,7 +247,7 @@ mod tests {
         let envelope =
             Envelope { context, source, tag, fingerprint: 0, count, bytes: count, sync: 0 };
         let content = match is_away(&envelope) {
-            true => Content::Away,
+            true => Content::Away { place: None },
             false => Content::Inline(Inline::default()),
         };
         Arrived { envelope, content }

@@ -22,7 +22,7 @@
 //! | `LENT` | is on [loan](mp_core::loan), for a moment; after that it comes as `CHUNKS` |
 //! | `TYPE` | as `LINES`: the name of the type that has this fingerprint |
 //! | `FAREWELL` | as `LINES`: why the sender can send nothing more |
-//! | `RENDEZVOUS` | may be on loan for a moment; after that stays with the sender until the receiver has a receive for it and sends the `ACK` of its number |
+//! | `RENDEZVOUS` | may be on loan for a moment; after that stays with the sender until the receiver has a receive for it and sends the `ACK` of its number. If the line has its place, the receiver may copy it first, and says so by tag 2, or 3 if that was slow |
 //! | `PAYLOAD` | as `CHUNKS`: the elements of the `RENDEZVOUS` of this number |
 //! | `CELLS` | lies in [cells](super::cells): this line has the place of the first piece, and each further line that of the next one, or says that the rest comes as `CHUNKS` |
 //! | `FINALIZE` | nothing: the sender will match nothing any more, and send nothing but `PAYLOAD` |
@@ -92,6 +92,10 @@ pub(crate) fn chunks(ranks: usize, cache: usize) -> u32 {
     let bytes = cache.saturating_mul(4) / ranks.saturating_sub(1).max(1);
     (bytes / CHUNK).clamp(FEWEST, MOST) as u32
 }
+
+/// Messages of at least this many bytes are copied [from their place](super::direct) where that is wanted and possible.
+/// Shorter ones take as long through cells, if both ranks send at the same time.
+pub(crate) const DIRECT_LEAST: usize = 16 << 10;
 
 /// Messages of at least this many bytes are lent where possible. A message that is sent again, and is still in the
 /// receiver's caches, takes at most half as long as in chunks. A message that was written anew takes as long as in
@@ -180,6 +184,10 @@ pub(crate) enum Answer {
     Matched = 0,
     /// It was dropped, because its communicator is revoked.
     Refused = 1,
+    /// It was matched, and its elements were copied [from their place](super::direct).
+    Copied = 2,
+    /// The same, and the copy was slow.
+    CopiedSlowly = 3,
 }
 
 /// The elements of a message that is one line, and what comes after them.
@@ -229,7 +237,8 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// Returns its answer if it is the envelope of an `ACK`.
     pub(crate) fn answer(&self) -> Answer {
-        if self.tag == Answer::Refused as u32 { Answer::Refused } else { Answer::Matched }
+        let others = [Answer::Refused, Answer::Copied, Answer::CopiedSlowly];
+        others.into_iter().find(|&answer| answer as u32 == self.tag).unwrap_or(Answer::Matched)
     }
 
     /// Returns whether the line has room for the whole description of a message of no more than [`INLINE_BYTES`].
@@ -337,6 +346,16 @@ impl Line {
     pub(crate) fn loan(&self) -> Option<u64> {
         let may_be = self.kind_byte() == Kind::Lent as u8 || self.is_rendezvous();
         (may_be && self.payload[2] != 0).then_some(self.payload[2])
+    }
+
+    /// Sets the place from which the receiver can copy the message.
+    pub(crate) fn set_place(&mut self, place: Option<u64>) {
+        self.payload[3] = place.unwrap_or(0);
+    }
+
+    /// Returns the [place](Self::set_place) from which this rank can copy the message. No message is at place 0.
+    pub(crate) fn direct_place(&self) -> Option<u64> {
+        (self.is_rendezvous() && self.payload[3] != 0).then_some(self.payload[3])
     }
 
     /// Returns the first line of the same message for its way in cells, of which this is the first.

@@ -119,6 +119,42 @@ impl Receiving {
         }
     }
 
+    /// Receives a message if it is there at the first look after the offer, or before the other node has answered.
+    fn receive_in_time_from_afar(&self) -> Option<u64> {
+        self.offer();
+        let met = self.bells.receiver_waits(|| match self.look() {
+            None => (self.meeting.withdraw() || self.meeting.is_kept()).then_some(None),
+            Some(met) => Some(met.ok()),
+        });
+        met.map(|received| {
+            self.meeting.met();
+            self.take(received)
+        })
+    }
+
+    /// Asks the node of the slots of a shared channel, as `Receiver::ask` does.
+    fn ask(&self) -> Option<u64> {
+        self.meeting.unheard();
+        self.offer();
+        let met = self.bells.receiver_waits(|| match self.look() {
+            None => self.meeting.recall().then_some(None),
+            Some(met) => Some(met.ok()),
+        });
+        self.meeting.met();
+        met.map(|received| self.take(received))
+    }
+
+    /// Waits until the node of the slots has told of a message, as a `Select` does.
+    fn hear(&self) {
+        self.bells.receiver_waits(|| {
+            let heard = self.meeting.looks().unwrap_or_else(|| {
+                self.bells.attend_sender();
+                false
+            });
+            heard.then_some(())
+        });
+    }
+
     /// Receives a message only from a sender that already waits.
     fn try_receive(&self) -> Option<u64> {
         if !self.meeting.wanted() {
@@ -233,5 +269,94 @@ fn a_sender_that_closes_ends_every_wait() {
             to.close();
         },
         |from| assert_eq!(from.receive(), None),
+    );
+}
+
+/// The sender is a bridge. What it does after its claim depends on what the other node does with the offer.
+#[test]
+fn an_offer_that_was_lent_is_given_back_or_kept() {
+    for gives_back in [true, false] {
+        meet(
+            Waits::Parked,
+            3,
+            move |mut to| {
+                let bells = Rc::clone(&to.bells);
+                let slot = bells.sender_waits(|| to.claim());
+                let slot = match (to.meeting.is_left(), gives_back) {
+                    (true, true) => {
+                        to.meeting.unclaim();
+                        bells.attend_receiver();
+                        bells.sender_waits(|| to.claim())
+                    }
+                    (true, false) => {
+                        to.meeting.keep();
+                        bells.attend_receiver();
+                        slot
+                    }
+                    (false, _) => slot,
+                };
+                ring::write(&mut to.ring, slot, 1);
+                bells.attend_receiver();
+            },
+            |from| {
+                let message = from.receive_in_time_from_afar().or_else(|| from.receive());
+                assert_eq!(message, Some(1));
+            },
+        );
+    }
+}
+
+/// The sender is a bridge, and the receiver is apart from the slots of a shared channel. It gives up only when the other node
+/// has answered.
+#[test]
+fn a_receiver_that_asks_waits_for_the_answer() {
+    for has_message in [true, false] {
+        meet(
+            Waits::Parked,
+            3,
+            move |mut to| {
+                let bells = Rc::clone(&to.bells);
+                let mut slot = bells.sender_waits(|| to.claim());
+                if to.meeting.is_left() && !has_message {
+                    to.ring.close();
+                    to.meeting.unclaim();
+                    bells.attend_receiver();
+                    slot = bells.sender_waits(|| to.claim());
+                }
+                ring::write(&mut to.ring, slot, 1);
+                bells.attend_receiver();
+            },
+            move |from| {
+                let message = from.ask();
+                assert!(message.is_some() || !has_message, "the answer is a message");
+                assert_eq!(message.or_else(|| from.receive()), Some(1));
+            },
+        );
+    }
+}
+
+/// A receiver that looks hears of each message, and finds it if no other receiver has taken it.
+#[test]
+fn a_receiver_that_looks_hears_of_a_message() {
+    meet(
+        Waits::Parked,
+        2,
+        |mut to| {
+            let bells = Rc::clone(&to.bells);
+            for _ in 0..2 {
+                bells.sender_waits(|| to.meeting.is_looked_at().then_some(()));
+                to.meeting.want(true);
+                bells.attend_receiver();
+                let slot = bells.sender_waits(|| to.claim());
+                ring::write(&mut to.ring, slot, 1);
+                bells.attend_receiver();
+            }
+        },
+        |from| {
+            for _ in 0..2 {
+                from.hear();
+                assert_eq!(from.ask(), Some(1));
+            }
+        },
     );
 }

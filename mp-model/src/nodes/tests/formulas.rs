@@ -4,20 +4,6 @@ use super::*;
 use crate::nodes::algorithms::{around, gather};
 use crate::nodes::simulation::{Arriving, Message, Simulation};
 
-/// How long a message takes between idle nodes.
-fn message(network: &Network, bytes: u64) -> Time {
-    network.overhead + network.latency + network.bytes(bytes) + network.overhead
-}
-
-/// How long it takes a leader to combine what has come.
-fn combine(cluster: &Cluster, bytes: u64) -> Time {
-    let near = cluster.machine.parameters.near;
-    match bytes.div_ceil(64).max(1) {
-        1 => near.memory,
-        lines => near.lines.cost(1, lines),
-    }
-}
-
 #[test]
 fn a_ping_pong_takes_two_messages() {
     for network in Network::ALL {

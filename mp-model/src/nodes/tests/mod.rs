@@ -1,4 +1,6 @@
 mod formulas;
+mod leaders;
+mod library;
 mod published;
 mod sweeps;
 
@@ -13,8 +15,16 @@ fn cluster(network: Network, nodes: usize, ranks: usize) -> Cluster {
     Cluster { machine: Machine { parameters, placement }, network, nodes }
 }
 
-impl Cluster {
-    fn world(&self, per_node: usize) -> World<'_> {
-        World { machine: &self.machine, network: &self.network, nodes: self.nodes, per_node }
+/// How long a message takes between idle nodes.
+fn message(network: &Network, bytes: u64) -> Time {
+    network.overhead + network.latency + network.bytes(bytes) + network.overhead
+}
+
+/// How long it takes a leader to combine what has come.
+fn combine(cluster: &Cluster, bytes: u64) -> Time {
+    let near = cluster.machine.parameters.near;
+    match bytes.div_ceil(64).max(1) {
+        1 => near.memory,
+        lines => near.lines.cost(1, lines),
     }
 }
