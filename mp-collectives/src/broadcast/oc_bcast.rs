@@ -332,7 +332,8 @@ impl OcBcast {
             if flow.broadcast == 0 || flow.last_root != Some(root) {
                 flow.keep_apart(mpb, root).await?;
             }
-            if message.len() >= LENT_LEAST && flow.lend(mpb, route, message).await? {
+            let long = M::LENDS && message.len() >= LENT_LEAST;
+            if long && flow.lend(mpb, route, message).await? {
                 return Ok(());
             }
             let mut rest = message;

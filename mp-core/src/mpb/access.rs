@@ -61,6 +61,9 @@ pub trait MpbAccess {
     /// What can go wrong: at least, that a place does not exist.
     type Error: std::error::Error;
 
+    /// Whether [`lend`](Self::lend) may return true. It is the same for all ranks.
+    const LENDS: bool = false;
+
     /// Returns this rank's number, from 0 to [`ranks`](Self::ranks) − 1.
     fn rank(&self) -> usize;
 

@@ -161,6 +161,8 @@ impl AsMpb for &Mpb {
 impl<M: AsMpb> MpbAccess for M {
     type Error = Error;
 
+    const LENDS: bool = true;
+
     #[inline]
     fn rank(&self) -> usize {
         self.as_mpb().rank()
