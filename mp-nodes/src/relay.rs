@@ -214,8 +214,7 @@ impl Relay {
         self.unburied.retain(|gone| !ranks.contains(&gone.rank));
         // The slots of shared channels are lost with it.
         for part in self.remove_all(|line| line.node == node && line.part.other().is_none()) {
-            let left = part.lost_there();
-            part.close(left);
+            part.close_as_lost();
         }
         for rank in self.bridge.ranks_of(node) {
             self.close(rank, Left::Lost(rank));
@@ -432,8 +431,7 @@ impl Relay {
         for part in found {
             let turn = self.turn_of(part.crossing());
             if self.nodes[self.bridge.node_of(part.there())].lost {
-                let left = part.lost_there();
-                part.close(left);
+                part.close_as_lost();
                 continue;
             }
             self.add(part, turn);
@@ -797,9 +795,9 @@ impl Relay {
                 if let Some(&own) = self.theirs.get(&(node, line))
                     && let Some(part) = self.remove(own)
                 {
-                    let (left, lost) = (part.lost_there(), part.lost_here());
-                    part.close(left);
-                    self.tell(node, &Frame::Closed { line: own, left: lost });
+                    let left = part.lost_here();
+                    part.close_as_lost();
+                    self.tell(node, &Frame::Closed { line: own, left });
                 }
                 Ok(())
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use mp_model::cla::outward::Outward;
 use mp_model::cla::{Machine, Tree};
 use mp_model::in_order::Shape;
-use mp_model::nodes::leaders::Combining;
+use mp_model::nodes::leaders::{Combining, distances};
 use mp_model::nodes::{self, Algorithm, Cluster, Network, OnNode, Prediction, TwoLevel};
 use onchip::collectives::Collective;
 
@@ -147,9 +147,7 @@ fn steps(text: &mut String, combining: Option<Combining>, nodes: usize) -> std::
 
 /// Says which leader sends to which in an algorithm.
 fn course(text: &mut String, algorithm: Algorithm, nodes: usize) -> std::fmt::Result {
-    let distances =
-        |below: usize| (0..usize::BITS).map(|bit| 1 << bit).take_while(move |&far| far < below);
-    let near_first = |below| distances(below).map(|far: usize| far.to_string()).collect::<Vec<_>>();
+    let near_first = |below| distances(below).map(|far| far.to_string()).collect::<Vec<_>>();
     let (places, near) = (1 << nodes.ilog2(), near_first(nodes).join(", "));
     let far = near_first(nodes).into_iter().rev().collect::<Vec<_>>().join(", ");
     let others = nodes - 1;

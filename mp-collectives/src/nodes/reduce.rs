@@ -11,7 +11,7 @@
 use std::ops::Range;
 
 use mp_core::{Plain, Result};
-use mp_model::nodes::leaders::{Combining, PIECE, Round, around, doubling, runs, to_root};
+use mp_model::nodes::leaders::{Combining, Parts, Round, around, doubling, runs, to_root};
 
 use super::waiting::Waiting;
 use super::{Nodes, cut, pieces};
@@ -36,12 +36,7 @@ impl<M: Waiting> Nodes<M> {
         }
         match Combining::of(self.groups.len(), size_of_val(vector)) {
             Combining::Doubling => self.all_reduce_by_doubling(vector, &pieces, operation).await,
-            Combining::InTurns => {
-                // As many pieces for each leader, of the same length.
-                let parts = pieces.len().next_multiple_of(self.groups.len());
-                let pieces = cut(vector.len(), vector.len().div_ceil(parts));
-                self.all_reduce_in_turns(vector, &pieces, operation).await
-            }
+            Combining::InTurns => self.all_reduce_in_turns(vector, operation).await,
             Combining::Everywhere => {
                 for piece in pieces {
                     let piece = &mut vector[piece];
@@ -57,46 +52,45 @@ impl<M: Waiting> Nodes<M> {
         }
     }
 
-    /// Combines the vectors of all ranks in turns, in each of which each leader combines a piece. While leaders combine the
-    /// pieces of a turn, those of the next one are on their way, and the results of the last one.
+    /// Combines the vectors of all ranks in turns, in each of which each leader combines a part. While leaders combine the
+    /// parts of a turn, those of the next one are on their way, and the results of the last one.
     async fn all_reduce_in_turns<T: Plain>(
         &mut self,
         vector: &mut [T],
-        pieces: &[Range<usize>],
         operation: &impl Operation<T>,
     ) -> Result<()> {
         let (groups, mine, leads) = (self.groups.len(), self.mine, self.leads());
         let mut room = Vec::new();
-        let turns: Vec<&[Range<usize>]> = pieces.chunks(groups).collect();
-        let piece = |turn: Option<usize>, by: usize| turns.get(turn?)?.get(by).cloned();
-        // All pieces of a run that the turn has.
+        let Parts { length, together } = Parts::of(groups, vector.len(), size_of::<T>());
+        let parts = cut(vector.len(), length);
+        let turns: Vec<&[Range<usize>]> = parts.chunks(groups).collect();
+        let part = |turn: Option<usize>, by: usize| turns.get(turn?)?.get(by).cloned();
+        // All parts of a run that the turn has.
         let span = |turn: Option<usize>, run: &Range<usize>| {
             let turn = turns.get(turn?)?;
-            let pieces = turn.get(run.start..run.end.min(turn.len()))?;
-            Some(pieces.first()?.start..pieces.last()?.end)
+            let parts = turn.get(run.start..run.end.min(turn.len()))?;
+            Some(parts.first()?.start..parts.last()?.end)
         };
-        let longest = pieces.first().map_or(1, |piece| size_of_val(&vector[piece.clone()]));
-        let most = (PIECE / longest.max(1)).max(1);
         for turn in 0..turns.len() + 2 {
             let (last, before) = (turn.checked_sub(1), turn.checked_sub(2));
-            for run in runs(mine, groups, most) {
+            for run in runs(mine, groups, together) {
                 let Some(span) = span(Some(turn), &run) else { continue };
                 self.here.reduce(&mut vector[span], operation).await?;
                 for by in run.filter(|&by| leads && by != mine) {
-                    let Some(piece) = piece(Some(turn), by) else { break };
-                    self.send_to([by], &vector[piece]).await?;
+                    let Some(part) = part(Some(turn), by) else { break };
+                    self.send_to([by], &vector[part]).await?;
                 }
             }
-            if leads && let Some(piece) = piece(last, mine) {
-                self.combine(&mut vector[piece.clone()], operation, &mut room).await?;
-                self.send_to(around(mine, groups).filter(|&to| to != mine), &vector[piece]).await?;
+            if leads && let Some(part) = part(last, mine) {
+                self.combine(&mut vector[part.clone()], operation, &mut room).await?;
+                self.send_to(around(mine, groups).filter(|&to| to != mine), &vector[part]).await?;
             }
-            for run in runs(mine, groups, most).rev() {
+            for run in runs(mine, groups, together).rev() {
                 let Some(span) = span(before, &run) else { continue };
                 for by in run.rev().filter(|&by| leads && by != mine) {
-                    let Some(piece) = piece(before, by) else { continue };
-                    let piece = bytemuck::cast_slice_mut(&mut vector[piece]);
-                    self.link(by)?.receive(piece).await?;
+                    let Some(part) = part(before, by) else { continue };
+                    let part = bytemuck::cast_slice_mut(&mut vector[part]);
+                    self.link(by)?.receive(part).await?;
                 }
                 self.here.broadcast(bytemuck::cast_slice_mut(&mut vector[span]), 0).await?;
             }

@@ -348,9 +348,10 @@ impl Part {
         Left::Lost(self.here)
     }
 
-    /// Returns how the other node's end is left if it can't be kept.
-    pub fn lost_there(&self) -> Left {
-        Left::Lost(self.there)
+    /// Closes this node's end, because the rank at the other end is lost.
+    pub fn close_as_lost(self) {
+        let there = self.there;
+        self.close(Left::Lost(there));
     }
 
     /// Returns whether it is of a shared channel, for a sender that is apart.

@@ -289,9 +289,7 @@ impl Bridge {
             launcher.tell();
         }
     }
-}
 
-impl Bridge {
     /// Ends what waits for the bridge alone, and lets nothing wait for it any more.
     fn sever(&self) -> Result<()> {
         // Release: pairs with the Acquire in `decide`.

@@ -69,6 +69,28 @@ impl Combining {
     }
 }
 
+/// How a vector is cut that goes [in turns](Combining::InTurns).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The number of elements in a part. The last part may have fewer. There are as many parts for each leader, if there are
+    /// enough elements.
+    pub length: usize,
+    /// How many neighbouring parts the ranks of a node reduce, or broadcast, in one operation.
+    pub together: usize,
+}
+
+impl Parts {
+    /// Cuts a vector of so many elements of so many bytes for these leaders. No part has more than a [`PIECE`], if an element
+    /// has not.
+    pub fn of(leaders: usize, elements: usize, bytes: usize) -> Parts {
+        let leaders = leaders.max(1);
+        let pieces = elements.div_ceil((PIECE / bytes.max(1)).max(1)).max(1);
+        let length = elements.div_ceil(pieces.next_multiple_of(leaders)).max(1);
+        let together = PIECE / length.saturating_mul(bytes).max(1);
+        Parts { length, together: together.clamp(1, leaders) }
+    }
+}
+
 /// Returns the leaders in the order in which one of them sends to them in turns: those after it, those before it, and
 /// itself. So each gets something from one other at a time. What all others send comes in the reverse order.
 pub fn around(leader: usize, leaders: usize) -> impl DoubleEndedIterator<Item = usize> {
@@ -186,7 +208,7 @@ pub fn to_root(leaders: usize, root: usize) -> impl Iterator<Item = Round> + Clo
 }
 
 /// Returns 1, 2, 4 and so on, below the number of ranks.
-pub(super) fn distances(ranks: usize) -> impl Iterator<Item = usize> + Clone {
+pub fn distances(ranks: usize) -> impl Iterator<Item = usize> + Clone {
     (0..usize::BITS).map(|bit| 1 << bit).take_while(move |&far| far < ranks)
 }
 

@@ -6,7 +6,7 @@
 use std::mem;
 use std::ops::Range;
 
-use super::leaders::{Combining, PIECE, around, below, doubling, runs};
+use super::leaders::{Combining, PIECE, Parts, around, below, doubling, runs};
 use super::on_node::{self, OnNode};
 use super::simulation::{Arriving, Message, Sent, Simulation, World};
 use crate::Time;
@@ -75,28 +75,27 @@ impl Cut {
 }
 
 pub(super) fn all_reduce(world: World<'_>, bytes: u64) -> Library {
-    let (leaders, piece) = (world.nodes, PIECE as u64);
-    let combining = Combining::of(leaders, bytes as usize);
-    let piece = match combining {
-        Combining::InTurns => {
-            bytes.div_ceil(bytes.div_ceil(piece).next_multiple_of(leaders as u64))
-        }
-        _ => piece,
+    let combining = Combining::of(world.nodes, bytes as usize);
+    let Parts { length: piece, together } = match combining {
+        Combining::InTurns => Parts::of(world.nodes, bytes as usize, 1),
+        _ => Parts { length: PIECE, together: 1 },
     };
-    let cut = Cut::new(world.machine, bytes, piece);
-    let together = match combining {
-        Combining::InTurns => (PIECE as u64 / piece).min(leaders as u64),
-        _ => 1,
-    };
-    let on_node = Piece::new(world.machine, cut.whole.bytes * together);
+    let cut = Cut::new(world.machine, bytes, piece as u64);
+    let on_node = Piece::new(world.machine, cut.whole.bytes * together as u64);
     let time = match combining {
         Combining::Doubling => by_doubling(world, cut),
         Combining::Everywhere => everywhere(world, cut.whole),
-        Combining::InTurns => in_turns(world, cut, together as usize),
+        Combining::InTurns => in_turns(world, cut, together),
     };
-    let (pieces, piece, combining) = (cut.count, cut.whole.bytes, Some(combining));
-    let (reduce, broadcast) = (Some(on_node.reduce), on_node.broadcast);
-    Library { pieces, piece, together, combining, reduce, broadcast, time }
+    Library {
+        pieces: cut.count,
+        piece: cut.whole.bytes,
+        together: together as u64,
+        combining: Some(combining),
+        reduce: Some(on_node.reduce),
+        broadcast: on_node.broadcast,
+        time,
+    }
 }
 
 fn by_doubling(world: World<'_>, cut: Cut) -> Time {
