@@ -111,8 +111,9 @@ impl Broadcasts {
             first_line: first,
         };
         let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
-        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?).growing_from(Pairs::near_lines(ranks));
-        let mpbs = mpbs.proposing(trees.word());
+        let mpbs = Mpbs::lines(all.ok_or_else(too_much)?)
+            .growing_from_and(Pairs::near_lines(ranks), first)
+            .proposing(trees.word());
         let mut mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         mpb.set_lends(direct);
         let trees = Trees::read(mpb.get_ref().agreed()).unwrap_or(trees);

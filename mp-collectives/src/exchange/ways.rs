@@ -131,12 +131,19 @@ impl Ways {
 
     /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub fn lines(machine: Machine, settings: &Settings) -> Option<usize> {
-        Ways::lines_with(machine, settings, Rings::FEWEST)
+        let [_, all] = Ways::lines_with(machine, settings, Rings::FEWEST)?;
+        Some(all)
     }
 
-    /// Does what [`lines`](Self::lines) does, with the given rings of chunks.
-    pub(super) fn lines_with(machine: Machine, settings: &Settings, rings: Rings) -> Option<usize> {
-        Some(Rooms::new(machine, settings, rings)?.end)
+    /// Does what [`lines`](Self::lines) does, with the given rings of chunks. Also returns how many of the lines are for short
+    /// blocks. They come first.
+    pub(super) fn lines_with(
+        machine: Machine,
+        settings: &Settings,
+        rings: Rings,
+    ) -> Option<[usize; 2]> {
+        let Rooms { chunks, end, .. } = Rooms::new(machine, settings, rings)?;
+        Some([chunks.first_line, end])
     }
 
     /// Carries out an exchange. All ranks call this with their parts of the same traffic.

@@ -298,6 +298,38 @@ fn memory_is_given_back() {
     });
 }
 
+/// The memory for long messages, which takes milliseconds to get, comes with the first of them.
+#[test]
+fn short_calls_take_little_memory() {
+    on_all(3, |rank| {
+        let world = Communicator::world(rank);
+        let in_use = || {
+            world.barrier()?;
+            let in_use = rank.memory().in_use;
+            world.barrier()?;
+            Ok::<_, Error>(in_use)
+        };
+        let calls = |length: usize| {
+            let own = vec![rank.id() as u64; length];
+            let mut all = vec![0; 3 * length];
+            world.gather(&own, &mut all, 1)?;
+            world.all_gather(&own, &mut all)?;
+            world.broadcast(&mut all[..length], 2)?;
+            world.reduce(&mut all[..length], Max, 0)?;
+            world.all_reduce(&mut all[..length], Max)?;
+            Ok::<_, Error>(())
+        };
+        let before = in_use()?;
+        (0..200).try_for_each(|_| calls(5))?;
+        let short = in_use()? - before;
+        ensure!(short < 512 << 10, "{short} bytes after short calls");
+        calls(100_000)?;
+        let long = in_use()? - before;
+        ensure!(long > 2 << 20, "{long} bytes after long calls");
+        Ok(())
+    });
+}
+
 /// Only some ranks have waited so long that they have shown their calls to the others.
 #[test]
 fn memory_is_given_back_after_long_waits() {

@@ -2,7 +2,7 @@
 //!
 //! The MPBs that several ranks open by one name are one block of the heap: a [`Descriptor`], a [`Side`] for each
 //! member, and the buffers. They are a [named](crate::named) object. If the MPBs [grow](super::Mpbs::growing_from),
-//! this block has only the near lines, and the [far lines](super::lines) lie in a second block.
+//! this block has only the near lines, and the [far lines](super::lines) lie in further blocks.
 //!
 //! A member's number is its place in the list of ranks that all members name. The sets in the descriptor contain
 //! numbers of ranks in the world.
@@ -16,6 +16,7 @@ use super::{
     lines::{Geometry, free_far},
     mark::Mark,
     sheet::Sheet,
+    spec::{Growth, Mpbs},
     wanted::Wanted,
 };
 use crate::{
@@ -33,14 +34,12 @@ use crate::{
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
     title: Title,
-    lines: AtomicU64,
-    /// The number of each rank's lines in this block.
-    near: AtomicU64,
+    /// The numbers of each rank's lines: all, those in this block, and those behind which the last ones get their memory.
+    growth: [AtomicU64; 3],
     /// The word proposed by the rank that made the MPBs.
     pub(super) agreed: AtomicU64,
-    /// The number of lines that a rank with different settings asked for; 0 if there is no such rank.
-    other: AtomicU64,
-    other_near: AtomicU64,
+    /// What a rank with different settings asked for, in the same order; zeros if there is no such rank.
+    other: [AtomicU64; 3],
     /// The members that the rank with different settings named.
     others: RankSet,
     pub(crate) members: Members,
@@ -123,7 +122,7 @@ impl Descriptor {
     /// Updates `ends` after a change of the other fields. Must be called under the heap's lock.
     fn tell_ends(&self) {
         let lost = if self.members.lost.first().is_some() { LOST } else { 0 };
-        let mismatch = if self.other.load(Ordering::Relaxed) != 0 { MISMATCH } else { 0 };
+        let mismatch = if read(&self.other).lines != 0 { MISMATCH } else { 0 };
         let given_up = if self.given_up().is_some() { GIVEN_UP } else { 0 };
         // Release: pairs with the Acquire in `ends`: a rank that sees the change also sees what the rank that left had
         // done, and the changed sets.
@@ -149,17 +148,24 @@ impl Descriptor {
     /// Notes what a rank with different settings asks for. The bit [`MISMATCH`] is set when that rank leaves.
     pub(super) fn note_other(&self, other: &Wanted) {
         self.others.assign(&other.members);
-        self.other_near.store(other.near as u64, Ordering::Relaxed);
-        self.other.store(other.lines as u64, Ordering::Relaxed);
+        write(&self.other, other.growth);
     }
 
     /// Returns what the rank with different settings asked for.
     pub(super) fn other(&self) -> Wanted {
-        Wanted {
-            lines: self.other.load(Ordering::Relaxed) as usize,
-            near: self.other_near.load(Ordering::Relaxed) as usize,
-            members: self.others.iter().collect(),
-        }
+        Wanted { growth: read(&self.other), members: self.others.iter().collect() }
+    }
+}
+
+fn read(growth: &[AtomicU64; 3]) -> Growth {
+    let [lines, near, middle] =
+        std::array::from_fn(|number| growth[number].load(Ordering::Relaxed) as usize);
+    Growth { lines, near, middle }
+}
+
+fn write(growth: &[AtomicU64; 3], Growth { lines, near, middle }: Growth) {
+    for (word, number) in growth.iter().zip([lines, near, middle]) {
+        word.store(number as u64, Ordering::Relaxed);
     }
 }
 
@@ -185,8 +191,7 @@ impl Object<'_, Descriptor> {
     ) -> Result<(), SegmentError> {
         self.crosses.store(if crosses { CROSSES } else { HERE }, Ordering::Relaxed);
         self.members.all.assign(&wanted.members);
-        self.lines.store(wanted.lines as u64, Ordering::Relaxed);
-        self.near.store(wanted.near as u64, Ordering::Relaxed);
+        write(&self.growth, wanted.growth);
         self.agreed.store(proposal, Ordering::Relaxed);
         let (made, lines) = self.parts(geometry)?;
         // SAFETY: `parts` has checked that the places are in the segment, and they are aligned. No other rank knows the
@@ -203,9 +208,8 @@ impl Object<'_, Descriptor> {
 
     /// Returns what the maker of the MPBs asked for.
     pub(super) fn wanted(&self) -> Result<Wanted, SegmentError> {
-        let lines = self.lines.load(Ordering::Relaxed) as usize;
         let members = self.seats()?.map(|(rank, _)| rank).collect();
-        Ok(Wanted { lines, near: self.near.load(Ordering::Relaxed) as usize, members })
+        Ok(Wanted { growth: read(&self.growth), members })
     }
 
     /// Returns the ranks of the world that are members, in order, and the word that their maker proposed, if some of the
@@ -220,8 +224,7 @@ impl Object<'_, Descriptor> {
 
     /// Returns the first `words` words of the buffers.
     fn words(&self, words: usize) -> Result<&[Word], SegmentError> {
-        let geometry =
-            geometry(self.members.all.len() as usize, self.near.load(Ordering::Relaxed) as usize);
+        let geometry = geometry(self.members.all.len() as usize, read(&self.growth).near);
         let (_, first) = self.parts(geometry)?;
         let bytes = (words * size_of::<Word>()) as u64;
         if bytes > geometry.buffers() {
@@ -335,7 +338,7 @@ pub(crate) fn find_or_make_ballot<'a>(
     (lines, proposal): (usize, u64),
 ) -> Result<(LockedHeap<'a>, Object<'a, Descriptor>), SegmentError> {
     let geometry = geometry(members.len(), lines);
-    let wanted = Wanted { lines, near: lines, members: members.into() };
+    let wanted = Wanted { growth: Mpbs::lines(lines).growth, members: members.into() };
     let make = || {
         let new = Object::<Descriptor>::new(context, name, geometry.block())?;
         new.write(&wanted, geometry, (proposal, true))?;

@@ -1,7 +1,7 @@
 //! How the lines of MPBs lie in blocks of the segment.
 //!
-//! The near lines lie behind the descriptor. The far lines lie in a second block, which is made when a rank first uses
-//! one of them. That block is found by the key of the block with the near lines, and freed with it.
+//! The near lines lie behind the descriptor. Each part of the far lines lies in a block of its own, which is made when a rank
+//! first uses one of them. That block is found by the key of the block with the near lines, and freed with it.
 
 use std::ptr::NonNull;
 
@@ -11,6 +11,8 @@ use crate::{
     named::{Object, find_or_make},
     segment::{BlockKey, BlockKind, LockedHeap, PAGE, SegmentError, Shared},
 };
+
+use super::spec::LATER;
 
 /// The layout of a block: `before` bytes, followed by `lines` lines for each of `ranks` ranks.
 #[derive(Clone, Copy, Debug)]
@@ -61,14 +63,16 @@ struct Far;
 // SAFETY: the type has no bytes.
 unsafe impl Shared for Far {}
 
-/// Returns the first member's first far line of the MPBs in this block. Makes the lines if no rank has done so.
+/// Returns the first member's first line in a part of the far lines of the MPBs in this block. Makes the lines if no rank has
+/// done so.
 pub(super) fn open_far(
     context: &Context,
-    block: BlockKey,
+    (block, part): (BlockKey, usize),
     geometry: Geometry,
 ) -> Result<NonNull<Line>, SegmentError> {
     let find = |heap: &LockedHeap<'_>| {
-        far_of(heap, block)?.next().map(|key| Object::<Far>::at(context, key)).transpose()
+        let mut found = far_of(heap, (block, part))?;
+        found.next().map(|key| Object::<Far>::at(context, key)).transpose()
     };
     let lines = |far: &Object<'_, Far>| {
         let first = far.key.payload() + geometry.first_line(far.key.payload());
@@ -81,8 +85,9 @@ pub(super) fn open_far(
         unsafe { lines(&far)?.write_bytes(0, geometry.stride() * geometry.ranks) };
         Ok(far)
     };
-    let publish =
-        |heap: &mut LockedHeap<'_>, far: &Object<'_, Far>| heap.enlist(far.key, hash_of_far(block));
+    let publish = |heap: &mut LockedHeap<'_>, far: &Object<'_, Far>| {
+        heap.enlist(far.key, hash_of_far((block, part)))
+    };
     let (_heap, far, _) = find_or_make(context, true, find, make, publish)?;
     let room = context.segment.heap().check(far.key, BlockKind::Lines)?;
     if room < geometry.block() {
@@ -92,19 +97,19 @@ pub(super) fn open_far(
     lines(&far)
 }
 
-/// Frees the far lines of the MPBs in this block, if they were made.
+/// Frees the far lines of the MPBs in this block that were made.
 pub(super) fn free_far(heap: &mut LockedHeap<'_>, block: BlockKey) -> Result<(), SegmentError> {
-    far_of(heap, block)?.try_for_each(|far| heap.free(far))
+    (0..LATER).try_for_each(|part| far_of(heap, (block, part))?.try_for_each(|far| heap.free(far)))
 }
 
-fn hash_of_far(block: BlockKey) -> u64 {
-    hash([BlockKind::Lines as u64, block.word()].into_iter())
+fn hash_of_far((block, part): (BlockKey, usize)) -> u64 {
+    hash([BlockKind::Lines as u64, block.word(), part as u64].into_iter())
 }
 
 fn far_of(
     heap: &LockedHeap<'_>,
-    block: BlockKey,
+    part: (BlockKey, usize),
 ) -> Result<impl Iterator<Item = BlockKey> + use<>, SegmentError> {
-    let found = heap.by_hash(hash_of_far(block))?.into_iter();
+    let found = heap.by_hash(hash_of_far(part))?.into_iter();
     Ok(found.filter(|found| found.kind == BlockKind::Lines).map(|found| found.key))
 }

@@ -198,7 +198,8 @@ impl Mpb {
         let waits = AtomicU32::new(0);
         let seats = Seats::default();
         let wait = Wait::forever();
-        let copier = Mutex::new(Copier::new((opened.lines * LINE_BYTES).div_ceil(UNTIMED) as u64));
+        let copier =
+            Mutex::new(Copier::new((opened.lines_of_each() * LINE_BYTES).div_ceil(UNTIMED) as u64));
         Ok(Self { opened, asymmetry, wait, watch: None, caller: None, looks, waits, seats, copier })
     }
 
@@ -242,7 +243,7 @@ impl Mpb {
     /// Returns the number of lines in each MPB.
     #[inline]
     pub fn lines(&self) -> usize {
-        self.opened.lines
+        self.opened.lines_of_each()
     }
 
     /// Returns the word that was [proposed](Mpbs::proposing) by the rank that opened these MPBs first. All ranks get

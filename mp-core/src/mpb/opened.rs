@@ -10,7 +10,7 @@ use super::{
     interrupt::Status,
     lines::{Geometry, open_far},
     mark::{MOST_LINES, Mark},
-    spec::Mpbs,
+    spec::{Growth, LATER, Mpbs},
     wanted::{Wanted, check},
 };
 use crate::{
@@ -31,11 +31,9 @@ pub(super) struct Opened {
     pub(super) name: Arc<str>,
     pub(super) me: usize,
     pub(super) ranks: usize,
-    pub(super) lines: usize,
-    /// The number of lines of each rank in the block of `first`.
-    near: usize,
-    /// The first member's first line of those that are not near. Null until this rank has used such a line.
-    far: AtomicPtr<Line>,
+    growth: Growth,
+    /// The first member's first line in each part of those that are not near. Null until this rank has used such a line.
+    far: [AtomicPtr<Line>; LATER],
     pub(super) agreed: u64,
     /// The members' numbers in the world.
     members: Box<[u32]>,
@@ -59,7 +57,8 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let Mpbs { lines, near, namespace, proposal, crosses } = mpbs;
+        let Mpbs { growth, namespace, proposal, crosses } = mpbs;
+        let Growth { lines, near, .. } = growth;
         let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
         let named = Name::new(namespace, name);
         if !named.is_valid() {
@@ -81,7 +80,7 @@ impl Opened {
             context.check_here(members.world.iter().copied(), what)?;
         }
         let geometry = geometry(members.world.len(), near);
-        let ours = Wanted { lines, near, members: members.world.clone() };
+        let ours = Wanted { growth, members: members.world.clone() };
         let make = || {
             let new = Object::<Descriptor>::new(&context, named, geometry.block())?;
             new.write(&ours, geometry, (proposal, crosses))?;
@@ -115,9 +114,8 @@ impl Opened {
             name: name.into(),
             members: members.world,
             context,
-            lines,
-            near,
-            far: AtomicPtr::new(std::ptr::null_mut()),
+            growth,
+            far: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
             agreed,
             block,
             descriptor,
@@ -165,7 +163,8 @@ impl Opened {
     /// Returns lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        if rank >= self.ranks || first > self.near || count > self.near - first {
+        let Growth { near, .. } = self.growth;
+        if rank >= self.ranks || first > near || count > near - first {
             return self.far_lines(rank, first, count);
         }
         // SAFETY: the rank and the lines were checked above, and `parts` has checked that all lines are in the segment.
@@ -178,7 +177,7 @@ impl Opened {
 
     #[inline(always)]
     pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
-        if rank >= self.ranks || line >= self.near {
+        if rank >= self.ranks || line >= self.growth.near {
             return Ok(&self.far_lines(rank, line, 1)?[0]);
         }
         // SAFETY: as in `lines`.
@@ -188,42 +187,50 @@ impl Opened {
     /// Works like [`lines`](Self::lines), for lines that are not near.
     #[inline(never)]
     fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        if rank >= self.ranks || first > self.lines || count > self.lines - first {
+        let Growth { lines, near, middle } = self.growth;
+        if rank >= self.ranks || first > lines || count > lines - first {
             return Err(self.misfit(rank, first, count));
         }
-        if first < self.near {
+        let part = self.growth.part_of(first);
+        let of_part = self.growth.part(part);
+        if first < near || count > of_part.end - first {
+            let later = if first < near { near } else { middle };
             let reason = format!(
-                "{count} lines from line {first} on are of both kinds: those from line {} on come later",
-                self.near
+                "{count} lines from line {first} on are of both kinds: those from line {later} on come later"
             );
             return Err(ErrorKind::BadMpbs { mpbs: self.name.clone(), reason }.into());
         }
         // Acquire: pairs with the Release in `grow`, which another thread of the rank may have called.
-        let far = match NonNull::new(self.far.load(Ordering::Acquire)) {
+        let far = match NonNull::new(self.far[part].load(Ordering::Acquire)) {
             Some(far) => far,
-            None => self.grow()?,
+            None => self.grow(part)?,
         };
-        let stride = self.far_geometry().stride();
+        let stride = self.far_geometry(part).stride();
         // SAFETY: the rank and the lines were checked above, and `open_far` has checked that all lines are in the
         // segment. Lines are atomics. Their block is freed together with the descriptor's, which this rank keeps until
         // `drop`.
         Ok(unsafe {
-            let start = far.add(rank * stride + first - self.near);
+            let start = far.add(rank * stride + first - of_part.start);
             std::slice::from_raw_parts(start.as_ptr(), count)
         })
     }
 
-    fn far_geometry(&self) -> Geometry {
-        Geometry::new(self.ranks, self.lines - self.near, 0)
+    fn far_geometry(&self, part: usize) -> Geometry {
+        Geometry::new(self.ranks, self.growth.part(part).len(), 0)
     }
 
-    /// Finds the block of the lines that are not near, or makes it.
+    /// Finds the block of a part of the lines that are not near, or makes it.
     #[cold]
-    fn grow(&self) -> Result<NonNull<Line>, Error> {
-        let far = open_far(&self.context, self.block, self.far_geometry())?;
+    fn grow(&self, part: usize) -> Result<NonNull<Line>, Error> {
+        let far = open_far(&self.context, (self.block, part), self.far_geometry(part))?;
         // Release: pairs with the Acquire in `far_lines`.
-        self.far.store(far.as_ptr(), Ordering::Release);
+        self.far[part].store(far.as_ptr(), Ordering::Release);
         Ok(far)
+    }
+
+    /// Returns the number of lines of each rank.
+    pub(super) fn lines_of_each(&self) -> usize {
+        self.growth.lines
     }
 
     /// Returns the first of the lines of all MPBs, which lie one after the other.
@@ -285,8 +292,8 @@ impl Opened {
         match self.world_rank(rank) {
             Err(error) => error,
             Ok(_) => {
-                ErrorKind::NoSuchLines { mpbs: self.name.clone(), first, count, lines: self.lines }
-                    .into()
+                let (mpbs, lines) = (self.name.clone(), self.growth.lines);
+                ErrorKind::NoSuchLines { mpbs, first, count, lines }.into()
             }
         }
     }
@@ -401,8 +408,7 @@ impl Opened {
             return Some(ErrorKind::Revoked { place: self.flag_wait() }.into());
         }
         if ends & MISMATCH != 0 {
-            let (lines, near) = (self.lines, self.near);
-            let ours = Wanted { lines, near, members: self.members.clone() };
+            let ours = Wanted { growth: self.growth, members: self.members.clone() };
             return Some(ours.differ(descriptor.other(), name));
         }
         if ends & LOST != 0 {

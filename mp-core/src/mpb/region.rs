@@ -128,7 +128,7 @@ impl Region {
         let too_long =
             || Error::from(ErrorKind::BadMpbs { mpbs: name.into(), reason: "too long".to_owned() });
         let each = lines_of((words, bytes), ranks.len()).ok_or_else(too_long)?;
-        let mpbs = Mpbs { lines: each, near: each, ..mpbs };
+        let mpbs = Mpbs { growth: Mpbs::lines(each).growth, ..mpbs };
         let opened = Opened::open(Arc::clone(rank.context()), name, ranks, mpbs)?;
         let looks = Arc::new(AtomicU32::new(opened.context.looks()));
         let (first, asymmetry) = (opened.whole().cast(), opened.context.waiting.asymmetry);

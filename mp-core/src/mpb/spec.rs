@@ -1,6 +1,6 @@
 //! The settings with which MPBs are made.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use crate::{context::Namespace, line::LINE_BYTES};
 
@@ -8,9 +8,7 @@ use crate::{context::Namespace, line::LINE_BYTES};
 /// number of initial lines, or get [`MpbMismatch`](crate::ErrorKind::MpbMismatch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
-    pub(super) lines: usize,
-    /// The number of lines that have memory from the beginning.
-    pub(super) near: usize,
+    pub(super) growth: Growth,
     pub(super) proposal: u64,
     /// Whether some of the ranks are on other nodes: see `ballot.rs`.
     pub(super) crosses: bool,
@@ -20,14 +18,24 @@ pub struct Mpbs {
 impl Mpbs {
     /// Makes settings for this many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
-        Self { lines, near: lines, proposal: 0, crosses: false, namespace: Namespace::PROGRAM }
+        let growth = Growth { lines, near: lines, middle: lines };
+        Self { growth, proposal: 0, crosses: false, namespace: Namespace::PROGRAM }
     }
 
     /// Gives memory from the beginning only to the first `near` lines of each rank. The other lines get their memory
     /// when a rank first uses one of them. No call may access lines of both kinds.
     pub const fn growing_from(self, near: usize) -> Self {
-        let near = if near < self.lines { near } else { self.lines };
-        Self { near, ..self }
+        let Growth { lines, middle, .. } = self.growth;
+        let near = if near < middle { near } else { middle };
+        Self { growth: Growth { lines, near, middle }, ..self }
+    }
+
+    /// Works like [`growing_from`](Self::growing_from), and gives memory to the lines from `middle` on only when a rank first
+    /// uses one of these.
+    pub const fn growing_from_and(self, near: usize, middle: usize) -> Self {
+        let Growth { lines, .. } = self.growth;
+        let middle = if middle < lines { middle } else { lines };
+        Self { growth: Growth { lines, near: lines, middle }, ..self }.growing_from(near)
     }
 
     /// Proposes a word that may differ from rank to rank. On all ranks, [`Mpb::agreed`](super::Mpb::agreed) returns the
@@ -54,8 +62,42 @@ impl Default for Mpbs {
 
 impl fmt::Display for Mpbs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { lines, near, .. } = self;
+        let Growth { lines, near, middle } = self.growth;
         write!(f, "{lines} lines for each rank")?;
-        if near < lines { write!(f, ", {near} of them at once") } else { Ok(()) }
+        if near < lines {
+            write!(f, ", {near} of them at once")?;
+        }
+        if middle < lines {
+            write!(f, ", {middle} of them before the others")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many lines each rank has, and which of them get their memory together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Growth {
+    pub(super) lines: usize,
+    /// The number of lines that have memory from the beginning.
+    pub(super) near: usize,
+    /// The number of these lines and of those that get their memory together with line `near`.
+    pub(super) middle: usize,
+}
+
+/// The number of parts of which the lines get their memory later.
+pub(super) const LATER: usize = 2;
+
+impl Growth {
+    /// Returns the part of the lines that get their memory later to which a line belongs that is not near.
+    pub(super) fn part_of(self, line: usize) -> usize {
+        usize::from(line >= self.middle)
+    }
+
+    /// Returns the lines of such a part.
+    pub(super) fn part(self, part: usize) -> Range<usize> {
+        match part {
+            0 => self.near..self.middle,
+            _ => self.middle..self.lines,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::spec::Mpbs;
+use super::spec::{Growth, Mpbs};
 use crate::{ErrorKind, context::Context, error::Error};
 
 /// A checked list of ranks of the world.
@@ -35,9 +35,7 @@ pub(super) fn check(context: &Context, named: &[usize]) -> Result<Result<Members
 /// What a rank asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    pub(super) lines: usize,
-    /// The number of lines that have memory from the beginning.
-    pub(super) near: usize,
+    pub(super) growth: Growth,
     /// The members' numbers in the world.
     pub(super) members: Box<[u32]>,
 }
@@ -45,12 +43,12 @@ pub(super) struct Wanted {
 impl Wanted {
     /// Returns the error that says how two requests differ.
     pub(super) fn differ(self, theirs: Self, mpbs: Arc<str>) -> Error {
-        if (self.lines, self.near) == (theirs.lines, theirs.near) {
+        if self.growth == theirs.growth {
             let ranks = |members: Box<[u32]>| members.iter().map(|&rank| rank as usize).collect();
             let (ours, theirs) = (ranks(self.members), ranks(theirs.members));
             return ErrorKind::MpbRanksMismatch { mpbs, ours, theirs }.into();
         }
-        let spec = |of: &Self| Mpbs::lines(of.lines).growing_from(of.near);
+        let spec = |of: &Self| Mpbs { growth: of.growth, ..Mpbs::lines(of.growth.lines) };
         let (ours, theirs) = (spec(&self), spec(&theirs));
         Error::from(ErrorKind::MpbMismatch { mpbs, ours, theirs })
     }

@@ -135,6 +135,7 @@ fn puts_and_gets_against_a_model() {
 #[test]
 fn lines_come_when_the_first_is_used() {
     const NEAR: usize = 4;
+    const MIDDLE: usize = 104;
     const LINES: usize = 2_000;
     for ranks in [1, 2, 3, 5, 8] {
         on_all(ranks, |rank| {
@@ -144,32 +145,40 @@ fn lines_come_when_the_first_is_used() {
                 together.wait()?;
                 let before = rank.memory().in_use;
                 together.wait()?;
-                let mut mpb = rank.mpb("growing", Mpbs::lines(LINES).growing_from(NEAR))?;
+                let growing = Mpbs::lines(LINES).growing_from_and(NEAR, MIDDLE);
+                let mut mpb = rank.mpb("growing", growing)?;
                 mpb.set_wait(LONG);
                 let (me, next, last) =
                     (rank.id(), (rank.id() + 1) % ranks, (rank.id() + ranks - 1) % ranks);
                 mpb.set_flag_with(line(next, NEAR - 1), round, &[me as u8; 56])?;
                 mpb.wait_flag_from(last, NEAR - 1, |seen| seen == round)?;
-                let in_use = rank.memory().in_use;
+                let at_once = rank.memory().in_use;
                 together.wait()?;
-                ensure!(in_use < before + far / 2, "{in_use} bytes, {before} before");
-                // This uses the last line, and so all lines that are made later.
-                let content = bytes(me, (LINES - NEAR) * 64);
-                mpb.put(&content, line(me, NEAR))?;
-                mpb.set_flag(line(next, 0), round)?;
-                mpb.wait_flag_from(last, 0, |seen| seen == round)?;
-                let mut got = vec![0; content.len()];
-                mpb.get(line(last, NEAR), &mut got)?;
-                ensure!(got == bytes(last, got.len()), "round {round}");
-                together.wait()?;
+                // Each range uses all lines that are made together.
+                for (flag, part) in [NEAR..MIDDLE, MIDDLE..LINES].into_iter().enumerate() {
+                    let in_use = rank.memory().in_use;
+                    ensure!(in_use < before + far / 2, "{in_use} bytes, {before} before");
+                    ensure!(flag == 0 || in_use > at_once, "the second part is not there");
+                    together.wait()?;
+                    let content = bytes(me + flag, part.len() * 64);
+                    mpb.put(&content, line(me, part.start))?;
+                    mpb.set_flag(line(next, flag), round)?;
+                    mpb.wait_flag_from(last, flag, |seen| seen == round)?;
+                    let mut got = vec![0; content.len()];
+                    mpb.get(line(last, part.start), &mut got)?;
+                    ensure!(got == bytes(last + flag, got.len()), "round {round}");
+                    together.wait()?;
+                }
                 mpb.set_flag_with(line(next, LINES - 1), round, &[7; 5])?;
                 mpb.wait_flag_from(last, LINES - 1, |seen| seen == round)?;
                 ensure!(rank.memory().in_use >= before + far, "the lines are somewhere else");
                 // A copy may go from one kind of lines to the other, but a range must not contain both kinds.
                 mpb.put_own(NEAR, 1, line(me, 2))?;
-                let straddles = mpb.get(line(last, NEAR - 1), &mut [0; 128]);
-                let straddles = straddles.map_err(Error::into_kind);
-                ensure!(matches!(straddles, Err(ErrorKind::BadMpbs { .. })), "{straddles:?}");
+                for first in [NEAR - 1, MIDDLE - 1] {
+                    let straddles = mpb.get(line(last, first), &mut [0; 128]);
+                    let straddles = straddles.map_err(Error::into_kind);
+                    ensure!(matches!(straddles, Err(ErrorKind::BadMpbs { .. })), "{straddles:?}");
+                }
                 let beyond = mpb.put(&[0; 65], line(me, LINES - 1)).map_err(Error::into_kind);
                 ensure!(matches!(beyond, Err(ErrorKind::NoSuchLines { .. })), "{beyond:?}");
                 together.wait()?;
@@ -197,6 +206,15 @@ fn as_many_lines_are_wanted_at_once() {
             ensure!(error.contains("5 of them at once") && error.contains("6 of them"), "{error}");
         }
         together.wait()?;
+        let later = |middle| rank.mpb("grows", Mpbs::lines(50).growing_from_and(5, middle));
+        let grows = if rank.id() == 0 { Some(later(20)?) } else { None };
+        together.wait()?;
+        if rank.id() == 1 {
+            let error = later(50).expect_err("rank 0 wants 20 before the others").to_string();
+            ensure!(error.contains("5 of them at once, 20 of them before the others"), "{error}");
+        }
+        together.wait()?;
+        drop(grows);
         if let Some(mpb) = mpb {
             let error =
                 mpb.wait_flag_with(LONG, None, 0, |seen| seen != 0).expect_err("a mismatch");
