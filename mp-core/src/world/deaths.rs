@@ -453,8 +453,8 @@ fn without_other(stage: &Stage) {
 }
 
 fn mpb(rank: &Rank) -> Mpb {
-    // The line of the victim's last flag is made only when it is first used.
-    let mut mpb = rank.mpb("mpb", Mpbs::lines(3).growing_from(1)).unwrap();
+    // The line of the victim's last flag is made only when it is first used, and so are the last two lines.
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(5).growing_from_and(1, 3)).unwrap();
     mpb.set_wait(LONG);
     mpb
 }
@@ -466,9 +466,11 @@ const SET: u64 = 9;
 fn after_mpb(_: &Rank, _: &Stage, mpb: Mpb, _: &mut Mine) {
     match mpb.wait_flag_from(VICTIM as usize, 1, |value| value == SET).map_err(Error::into_kind) {
         Ok(_) => {
-            let mut got = [0; 100];
-            mpb.get(Line { rank: VICTIM as usize, line: 1 }, &mut got).unwrap();
-            assert_eq!(got, [7; 100], "the flag came before the data");
+            for (line, content) in [(1, [7; 100]), (3, [8; 100])] {
+                let mut got = [0; 100];
+                mpb.get(Line { rank: VICTIM as usize, line }, &mut got).unwrap();
+                assert_eq!(got, content, "the flag came before the data");
+            }
             let mut payload = [0; 3];
             mpb.flag_payload(1, &mut payload).unwrap();
             assert_eq!(payload, *b"abc");
@@ -485,6 +487,7 @@ fn use_mpb(rank: &Rank) {
     let to = Line { rank: SURVIVOR as usize, line: 1 };
     mpb.set_flag_with(to, 1, b"a").unwrap();
     mpb.put(&[7; 100], Line { rank: VICTIM as usize, line: 1 }).unwrap();
+    mpb.put(&[8; 100], Line { rank: VICTIM as usize, line: 3 }).unwrap();
     mpb.set_flag_with(to, SET, b"abc").unwrap();
 }
 
