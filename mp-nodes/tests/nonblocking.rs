@@ -245,7 +245,7 @@ fn barriers_wait_for_all_ranks() {
 }
 
 /// Operations go on while a rank waits for a message, for a blocking operation or for another operation, also those whose
-/// requests were dropped. Nobody is in a call for them.
+/// requests were dropped. No call of a rank waits for them.
 #[test]
 fn operations_go_on_while_a_rank_waits_for_something_else() {
     for in_calls in [true, false] {

@@ -2,11 +2,11 @@
 
 use std::{mem, time::Duration};
 
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_collectives::communicator::Communicator;
 use mp_core::{Error, ErrorKind, Rank, Result, SharedBuffer, World};
 
 use crate::{
-    messages::numbers,
+    messages::{numbers, pause, receive_by_turns},
     support::{Watchdog, on_all},
 };
 
@@ -17,12 +17,6 @@ fn world(rank: &Rank) -> Communicator {
     let world = Communicator::world(rank);
     world.set_direct();
     world
-}
-
-fn pause(on: bool) {
-    if on {
-        std::thread::sleep(Duration::from_micros(300));
-    }
 }
 
 fn check(got: &[u64], seed: usize) -> Result<()> {
@@ -70,31 +64,7 @@ fn whatever_both_ends_do() {
                     continue;
                 }
                 pause(round % 3 == 2);
-                let mut got = vec![7; len + 1];
-                let status = match round / 2 % 7 {
-                    0 | 1 => world.receive_into(&mut got, other, 3)?,
-                    2 => world.receive_into(&mut got, ANY_SOURCE, ANY_TAG)?,
-                    3 => world.receive_timeout(&mut got, other, 3, Duration::from_secs(20))?,
-                    4 => {
-                        let posted = world.nonblocking_receive(mem::take(&mut got), other, 3);
-                        let (back, status) = posted.wait()?;
-                        got = back;
-                        status
-                    }
-                    5 => {
-                        let seen = world.probe(other, ANY_TAG)?;
-                        ensure!(seen.count == len, "{seen:?} probed, {len} sent");
-                        world.receive_into(&mut got, other, 3)?
-                    }
-                    _ => {
-                        let (vec, status) = world.receive_vec::<u64>(other, 3)?;
-                        got[..len].copy_from_slice(&vec);
-                        status
-                    }
-                };
-                ensure!(status.count == len && status.source == other, "{round}: {status:?}");
-                check(&got[..len], round)?;
-                ensure!(got[len] == 7, "what lies beyond the message was changed");
+                check(&receive_by_turns(&world, (round, len), other)?, round)?;
             }
             world.barrier()
         });

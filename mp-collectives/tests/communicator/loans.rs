@@ -1,22 +1,16 @@
 //! Messages that are lent between threads. The receiver gets the message, whether it comes in time or too late, and
 //! whichever call it uses.
-
-use std::time::Duration;
-
-use mp_collectives::communicator::{ANY_SOURCE, ANY_TAG, Communicator};
+use mp_collectives::communicator::Communicator;
 use mp_core::{Error, ErrorKind, Result, World};
 
-use crate::{messages::numbers, support::on_all};
+use crate::{
+    messages::{numbers, pause, receive_by_turns},
+    support::on_all,
+};
 
 /// Elements of 8 bytes: lengths around the shortest lent message, around a chunk, and around the content of a ring of
 /// chunks.
 const LENGTHS: [usize; 9] = [511, 512, 513, 1024, 4095, 4096, 4097, 32_769, 70_001];
-
-fn pause(on: bool) {
-    if on {
-        std::thread::sleep(Duration::from_micros(300));
-    }
-}
 
 /// Back and forth, with every way to receive. Sometimes the receiver is late.
 #[test]
@@ -44,31 +38,8 @@ fn back_and_forth(limit: usize) {
                 continue;
             }
             pause(round % 3 == 2);
-            let mut got = vec![7; len + 1];
-            let status = match round / 2 % 7 {
-                0 | 1 => world.receive_into(&mut got, other, 3)?,
-                2 => world.receive_into(&mut got, ANY_SOURCE, ANY_TAG)?,
-                3 => world.receive_timeout(&mut got, other, 3, Duration::from_secs(20))?,
-                4 => {
-                    let posted = world.nonblocking_receive(std::mem::take(&mut got), other, 3);
-                    let (back, status) = posted.wait()?;
-                    got = back;
-                    status
-                }
-                5 => {
-                    let seen = world.probe(other, ANY_TAG)?;
-                    ensure!(seen.count == len, "{seen:?} probed, {len} sent");
-                    world.receive_into(&mut got, other, 3)?
-                }
-                _ => {
-                    let (vec, status) = world.receive_vec::<u64>(other, 3)?;
-                    got[..len].copy_from_slice(&vec);
-                    status
-                }
-            };
-            ensure!(status.count == len && status.source == other, "{round}: {status:?}");
-            ensure!(got[..len] == wanted[..], "round {round}: {len} elements came otherwise");
-            ensure!(got[len] == 7, "what lies beyond the message was changed");
+            let got = receive_by_turns(&world, (round, len), other)?;
+            ensure!(got == wanted, "round {round}: {len} elements came otherwise");
         }
         Ok(())
     });

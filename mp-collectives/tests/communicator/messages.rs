@@ -25,6 +25,47 @@ pub fn numbers(len: usize, seed: u64) -> Vec<u64> {
     (0..len as u64).map(|i| i.wrapping_mul(0x9e37_79b9) ^ seed).collect()
 }
 
+/// Makes a rank late, in some of the rounds.
+pub fn pause(on: bool) {
+    if on {
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}
+
+/// Receives a message of `len` elements with tag 3 from `other`, in each pair of rounds in another way. Returns the elements.
+pub fn receive_by_turns(
+    world: &Communicator,
+    (round, len): (usize, usize),
+    other: usize,
+) -> Result<Vec<u64>> {
+    let mut got = vec![7; len + 1];
+    let status = match round / 2 % 7 {
+        0 | 1 => world.receive_into(&mut got, other, 3)?,
+        2 => world.receive_into(&mut got, ANY_SOURCE, ANY_TAG)?,
+        3 => world.receive_timeout(&mut got, other, 3, Duration::from_secs(20))?,
+        4 => {
+            let posted = world.nonblocking_receive(std::mem::take(&mut got), other, 3);
+            let (back, status) = posted.wait()?;
+            got = back;
+            status
+        }
+        5 => {
+            let seen = world.probe(other, ANY_TAG)?;
+            ensure!(seen.count == len, "{seen:?} probed, {len} sent");
+            world.receive_into(&mut got, other, 3)?
+        }
+        _ => {
+            let (vec, status) = world.receive_vec::<u64>(other, 3)?;
+            got[..len].copy_from_slice(&vec);
+            status
+        }
+    };
+    ensure!(status.count == len && status.source == other, "{round}: {status:?}");
+    ensure!(got[len] == 7, "what lies beyond the message was changed");
+    got.truncate(len);
+    Ok(got)
+}
+
 fn there_and_back<T: Plain + PartialEq + std::fmt::Debug>(
     world: &Communicator,
     make: impl Fn(usize) -> T,

@@ -80,8 +80,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Cuts a vector of so many elements of so many bytes for these leaders. No part has more than a [`PIECE`], if an element
-    /// has not.
+    /// Cuts a vector for this many leaders. It has `elements` elements of `bytes` bytes each. A part is at most as long as a
+    /// [`PIECE`], or has one longer element.
     pub fn of(leaders: usize, elements: usize, bytes: usize) -> Parts {
         let leaders = leaders.max(1);
         let pieces = elements.div_ceil((PIECE / bytes.max(1)).max(1)).max(1);

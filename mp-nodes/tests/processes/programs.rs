@@ -56,7 +56,7 @@ fn exchange(rank: &Rank, seed: u64) -> Result<u64> {
         assert!(got.iter().all(|&word| word == got[0]));
         sum ^= got[0];
     }
-    // A token goes around the ring, and the ranks meet. With one rank, nobody would come.
+    // A token goes around the ring, and the ranks meet. With one rank, no other rank would take part.
     if size > 1 {
         let mut next = rank.sender::<u64>("meeting", (me + 1) % size, Channel::degree(0))?;
         let last = rank.receiver::<u64>("meeting", (me + size - 1) % size, Channel::degree(0))?;
