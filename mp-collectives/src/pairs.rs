@@ -13,7 +13,7 @@
 //!
 //! Between two ranks there are only two slots at first, so that ranks that make few calls need little memory. A message
 //! of more than one line, or the 65th line, goes to the s slots, and so does everything after it. Both ranks see when
-//! this happens. Buffers that [grow](mp_core::mpb::Mpbs::growing_from_and) behind the first [`Pairs::near_lines`] have no
+//! this happens. Buffers that [grow](mp_core::mpb::Mpbs::growing_from) behind the first [`Pairs::near_lines`] have no
 //! memory for the s slots before that.
 //!
 //! 1. The sender waits until the receiver has taken the lines that were in the slots before.

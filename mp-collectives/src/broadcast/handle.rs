@@ -112,7 +112,8 @@ impl Broadcasts {
         };
         let all = chunks.lines(ranks).and_then(|lines| first.checked_add(lines));
         let mpbs = Mpbs::lines(all.ok_or_else(too_much)?)
-            .growing_from_and(Pairs::near_lines(ranks), first)
+            .growing_from(Pairs::near_lines(ranks), usize::MAX)
+            .growing_from(first, chunks.flag_lines(ranks))
             .proposing(trees.word());
         let mut mpb = CheckedMpb::new(members.private_mpb(names::BROADCASTS, name, mpbs)?);
         mpb.set_lends(direct);

@@ -71,7 +71,7 @@ pub struct Options {
     pub leaves: Leaves,
     /// When a rank that has children is done.
     pub completion: Completion,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own. Those of flags are initially zero.
     pub first_line: usize,
 }
 
@@ -94,7 +94,12 @@ impl Options {
     /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?;
-        buffers.checked_add(1)?.checked_add(self.degree)?.checked_add(rounds(ranks))
+        buffers.checked_add(self.flag_lines(ranks))
+    }
+
+    /// Returns the number of lines for flags, which come first.
+    pub(super) fn flag_lines(self, ranks: usize) -> usize {
+        self.degree.saturating_add(1 + rounds(ranks))
     }
 }
 
@@ -284,7 +289,7 @@ impl OcBcast {
         match options.lines(ranks).and_then(|needed| needed.checked_add(first_line)) {
             Some(end) if end <= lines => {}
             _ => {
-                let flags = flag_lines(ranks, degree);
+                let flags = options.flag_lines(ranks);
                 let facts = OptionsError::NoRoom { flags, buffers, chunk_lines, first_line, lines };
                 return Err(facts);
             }
@@ -559,13 +564,9 @@ impl Flow {
     }
 
     fn buffer_line(&self, buffer: usize) -> usize {
-        let flags = flag_lines(self.ranks, self.options.degree);
+        let flags = self.options.flag_lines(self.ranks);
         self.options.first_line + flags + buffer * self.options.chunk_lines
     }
-}
-
-fn flag_lines(ranks: usize, degree: usize) -> usize {
-    1 + degree + rounds(ranks)
 }
 
 /// Returns ⌈log₂ P⌉, the number of rounds of a dissemination barrier.

@@ -51,7 +51,7 @@ pub struct ChunkOptions {
     pub chunk_lines: usize,
     /// The number of chunks that a rank may have pending to another rank.
     pub buffers: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own. Those of flags are initially zero.
     pub first_line: usize,
 }
 
@@ -65,7 +65,12 @@ impl ChunkOptions {
     /// Returns the number of lines with buffers for this many destinations.
     pub(super) fn lines_for(self, ranks: usize, destinations: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?.checked_mul(destinations)?;
-        buffers.checked_add(ranks.checked_mul(2)?)
+        buffers.checked_add(Self::flag_lines(ranks))
+    }
+
+    /// Returns the number of lines for flags, which come first.
+    pub(super) fn flag_lines(ranks: usize) -> usize {
+        ranks.saturating_mul(2)
     }
 
     pub(super) fn check<M: MpbAccess>(
@@ -99,7 +104,7 @@ impl ChunkOptions {
     /// Returns the line where this chunk for a destination is put.
     pub(super) fn buffer_line(self, ranks: usize, destination: usize, chunk: u64) -> usize {
         let buffer = destination * self.buffers + (chunk % self.buffers as u64) as usize;
-        self.first_line + 2 * ranks + buffer * self.chunk_lines
+        self.first_line + Self::flag_lines(ranks) + buffer * self.chunk_lines
     }
 }
 

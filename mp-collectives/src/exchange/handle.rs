@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mp_core::mpb::{AsMpb, Mpb, Mpbs, PAYLOAD_BYTES};
+use mp_core::mpb::{AsMpb, Mpb, PAYLOAD_BYTES};
 use mp_core::{Plain, Wait};
 
 use super::traffic::{AllGather, AllToAll, Gather, Scatter, Traffic};
@@ -15,7 +15,6 @@ use crate::errors::bad_settings;
 use crate::events::Events;
 use crate::explanation::{Collective, Explanation};
 use crate::members::{Members, names};
-use crate::pairs::Pairs;
 use crate::settings::Settings;
 use mp_core::mpb::{MpbAccess, complete};
 
@@ -61,8 +60,8 @@ use mp_core::mpb::{MpbAccess, complete};
 /// each other, or a block of more than a line, all ranks have 64 lines for each other rank (16, with more than 16 ranks).
 ///
 /// As soon as a block is too long for these lines, or ranks do not know how long the blocks of others are, all ranks also have
-/// a ring of chunks for each other rank, and one ring whose chunks go to all others. Chunks of the latter have 32 KiB. Chunks
-/// for a single rank have 32 KiB with two or three ranks, and less with more ranks, but at least 1 KiB. A ring is twice as
+/// a ring of chunks for each other rank. As soon as such a block goes to all others, all ranks have one ring whose chunks go to
+/// all others. Chunks of the latter have 32 KiB. Chunks for a single rank have 32 KiB with two or three ranks, and less with more ranks, but at least 1 KiB. A ring is twice as
 /// large as a core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so
 /// do the rings for all. But each ring has at least four chunks.
 #[derive(Debug)]
@@ -89,9 +88,8 @@ impl Exchanges {
         let (ranks, cores) = (members.count(), members.cores());
         let machine = Machine { ranks, cores, payload: PAYLOAD_BYTES };
         let rings = Rings::of(members, &settings)?;
-        let [short, all] = Ways::lines_with(machine, &settings, rings)
+        let mpbs = Ways::mpbs(machine, &settings, rings)
             .ok_or_else(|| bad_settings("exchanges that take more lines than there can be"))?;
-        let mpbs = Mpbs::lines(all).growing_from_and(Pairs::near_lines(ranks), short);
         let mut mpb = CheckedMpb::new(members.private_mpb(names::EXCHANGES, name, mpbs)?);
         mpb.set_lends(settings.direct);
         let ways = Ways::with_rings(&mpb, cores, &settings, rings).map_err(bad_settings)?;

@@ -1,6 +1,6 @@
 //! All ways together, with each block sent by the way that suits it.
 
-use mp_core::mpb::MpbAccess;
+use mp_core::mpb::{MpbAccess, Mpbs};
 use thiserror::Error;
 
 use super::choice::{SHARED_LINES, Way, WayToAll, choose, choose_to_all, chunk_lines};
@@ -12,6 +12,7 @@ use super::{
 use crate::choice::{Choice, Machine};
 use crate::explanation::{Collective, Explanation};
 use crate::members::Members;
+use crate::pairs::Pairs;
 use crate::rings;
 use crate::settings::Settings;
 
@@ -131,19 +132,17 @@ impl Ways {
 
     /// Returns the number of lines that this takes of each MPB, or `None` when they are too many to count.
     pub fn lines(machine: Machine, settings: &Settings) -> Option<usize> {
-        let [_, all] = Ways::lines_with(machine, settings, Rings::FEWEST)?;
-        Some(all)
+        Rooms::new(machine, settings, Rings::FEWEST).map(|rooms| rooms.end)
     }
 
-    /// Does what [`lines`](Self::lines) does, with the given rings of chunks. Also returns how many of the lines are for short
-    /// blocks. They come first.
-    pub(super) fn lines_with(
-        machine: Machine,
-        settings: &Settings,
-        rings: Rings,
-    ) -> Option<[usize; 2]> {
-        let Rooms { chunks, end, .. } = Rooms::new(machine, settings, rings)?;
-        Some([chunks.first_line, end])
+    /// Returns the settings of MPBs for this, or `None` when they have too many lines to count. Each way gets its lines when
+    /// it is first used.
+    pub(super) fn mpbs(machine: Machine, settings: &Settings, rings: Rings) -> Option<Mpbs> {
+        let (ranks, Rooms { chunks, shared, end, .. }) =
+            (machine.ranks, Rooms::new(machine, settings, rings)?);
+        let flags = ChunkOptions::flag_lines(ranks);
+        let short = Mpbs::lines(end).growing_from(Pairs::near_lines(ranks), usize::MAX);
+        Some(short.growing_from(chunks.first_line, flags).growing_from(shared.first_line, flags))
     }
 
     /// Carries out an exchange. All ranks call this with their parts of the same traffic.

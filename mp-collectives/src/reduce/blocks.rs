@@ -61,7 +61,7 @@ use crate::others::after;
 pub struct BlockOptions {
     /// The number of cache lines in a block.
     pub block_lines: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own. Those of flags are initially zero.
     pub first_line: usize,
 }
 
@@ -69,8 +69,13 @@ impl BlockOptions {
     /// Returns the number of lines that this takes of each MPB with this many ranks, or `None` when they are too many
     /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
-        let blocks = ranks.checked_add(1)?.checked_mul(self.block_lines)?;
-        blocks.checked_add(ranks)?.checked_mul(2)
+        let blocks = ranks.checked_add(1)?.checked_mul(self.block_lines)?.checked_mul(2)?;
+        blocks.checked_add(Self::flag_lines(ranks))
+    }
+
+    /// Returns the number of lines for flags, which come first.
+    pub(super) fn flag_lines(ranks: usize) -> usize {
+        ranks.saturating_mul(2)
     }
 }
 

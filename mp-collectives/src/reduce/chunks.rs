@@ -50,7 +50,7 @@ pub struct ChunkOptions {
     pub chunk_lines: usize,
     /// The number of chunks that a rank may have pending to the root.
     pub buffers: usize,
-    /// The first line of every MPB that this algorithm may use. Its lines are its own and initially zero.
+    /// The first line of every MPB that this algorithm may use. Its lines are its own. Those of flags are initially zero.
     pub first_line: usize,
 }
 
@@ -59,7 +59,12 @@ impl ChunkOptions {
     /// to count.
     pub fn lines(self, ranks: usize) -> Option<usize> {
         let buffers = self.buffers.checked_mul(self.chunk_lines)?;
-        buffers.checked_add(ranks.checked_mul(2)?)
+        buffers.checked_add(Self::flag_lines(ranks))
+    }
+
+    /// Returns the number of lines for flags, which come first.
+    pub(super) fn flag_lines(ranks: usize) -> usize {
+        ranks.saturating_mul(2)
     }
 }
 
@@ -501,6 +506,6 @@ impl ChunkReduce {
 
     fn buffer_line(&self) -> usize {
         let before = self.buffer() * self.options.chunk_lines;
-        self.options.first_line + 2 * self.ranks + before
+        self.options.first_line + ChunkOptions::flag_lines(self.ranks) + before
     }
 }

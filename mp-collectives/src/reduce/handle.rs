@@ -97,7 +97,6 @@ impl Reductions {
             lines.and_then(|lines| first.checked_add(lines)).ok_or_else(too_much)
         };
         let first_line = add(0, LineReduce::lines(slots, ranks))?;
-        let short = first_line;
         let blocks = BlockOptions { block_lines, first_line };
         let first_line = add(first_line, blocks.lines(ranks))?;
         let buffers = match settings.buffers {
@@ -106,8 +105,11 @@ impl Reductions {
         };
         let chunks = ChunkOptions { chunk_lines, buffers, first_line };
         let all = add(first_line, chunks.lines(ranks))?;
-        let mpbs = Mpbs::lines(all).growing_from_and(Pairs::near_lines(ranks), short);
-        let mpbs = mpbs.proposing(trees.word());
+        let mpbs = Mpbs::lines(all)
+            .growing_from(Pairs::near_lines(ranks), usize::MAX)
+            .growing_from(blocks.first_line, BlockOptions::flag_lines(ranks))
+            .growing_from(chunks.first_line, ChunkOptions::flag_lines(ranks))
+            .proposing(trees.word());
         let mpb = CheckedMpb::new(members.private_mpb(names::REDUCTIONS, name, mpbs)?);
         let lines = LineReduce::new(&mpb, slots, 0).map_err(bad_settings)?;
         let events = Events::new();

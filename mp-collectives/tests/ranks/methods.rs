@@ -281,7 +281,7 @@ fn memory_is_given_back() {
     on_all(3, |rank| {
         let world = Communicator::world(rank);
         let mut used = Vec::new();
-        for round in 0..6 {
+        for round in (0..6).chain(0..6) {
             let part = world.split(Some(rank.id() as u64 / 2), 0)?.ok_or_else(missing)?;
             one_of_each(&part, round)?;
             one_of_each(&world, round)?;
@@ -290,10 +290,10 @@ fn memory_is_given_back() {
             used.push(rank.memory().in_use);
             world.barrier()?;
         }
-        // No memory is taken or freed between the barriers. The first long wait on `world` has opened its board, which
-        // stays.
-        let changes = used[1..].windows(2).filter(|pair| pair[0] != pair[1]).count();
-        ensure!(changes <= 1 && used.last() >= used.get(1), "{used:?}");
+        // No memory is taken or freed between the barriers. After six rounds, `world` has all that its calls need. The first
+        // long wait on it has opened its board, which stays.
+        let changes = used[6..].windows(2).filter(|pair| pair[0] != pair[1]).count();
+        ensure!(changes <= 1, "{used:?}");
         Ok(())
     });
 }

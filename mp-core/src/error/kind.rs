@@ -211,9 +211,9 @@ pub enum ErrorKind {
         /// The name of the MPBs.
         mpbs: Arc<str>,
         /// What this rank asked for.
-        ours: Mpbs,
+        ours: Box<Mpbs>,
         /// What another rank asked for.
-        theirs: Mpbs,
+        theirs: Box<Mpbs>,
     },
     /// Ranks named different sets of ranks for the same message passing buffers.
     #[error(

@@ -99,7 +99,7 @@ examples! {
         theirs: Box::new(spec("f32")),
     } names ["\"pages\"", "alike", "u64", "f32"];
     BadChannel { channel: "pages".into(), reason: "too long".into() } names ["\"pages\"", "too long"];
-    MpbMismatch { mpbs: "steps".into(), ours: Mpbs::lines(4), theirs: Mpbs::lines(8) }
+    MpbMismatch { mpbs: "steps".into(), ours: Mpbs::lines(4).into(), theirs: Mpbs::lines(8).into() }
         names ["\"steps\"", "4", "8", "alike"];
     MpbRanksMismatch { mpbs: "steps".into(), ours: [0, 1].into(), theirs: [1, 0].into() }
         names ["\"steps\"", "[0, 1]", "[1, 0]", "same order"];

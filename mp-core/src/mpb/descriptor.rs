@@ -16,7 +16,7 @@ use super::{
     lines::{Geometry, free_far},
     mark::Mark,
     sheet::Sheet,
-    spec::{Growth, Mpbs},
+    spec::{Growth, LATER, Mpbs},
     wanted::Wanted,
 };
 use crate::{
@@ -34,12 +34,12 @@ use crate::{
 #[repr(C, align(128))]
 pub(crate) struct Descriptor {
     title: Title,
-    /// The numbers of each rank's lines: all, those in this block, and those behind which the last ones get their memory.
-    growth: [AtomicU64; 3],
+    /// The number of each rank's lines, and the first one of each part that gets its memory later.
+    growth: [AtomicU64; 1 + LATER],
     /// The word proposed by the rank that made the MPBs.
     pub(super) agreed: AtomicU64,
     /// What a rank with different settings asked for, in the same order; zeros if there is no such rank.
-    other: [AtomicU64; 3],
+    other: [AtomicU64; 1 + LATER],
     /// The members that the rank with different settings named.
     others: RankSet,
     pub(crate) members: Members,
@@ -157,14 +157,13 @@ impl Descriptor {
     }
 }
 
-fn read(growth: &[AtomicU64; 3]) -> Growth {
-    let [lines, near, middle] =
-        std::array::from_fn(|number| growth[number].load(Ordering::Relaxed) as usize);
-    Growth { lines, near, middle }
+fn read([lines, from @ ..]: &[AtomicU64; 1 + LATER]) -> Growth {
+    let number = |word: &AtomicU64| word.load(Ordering::Relaxed) as usize;
+    Growth { lines: number(lines), from: from.each_ref().map(number) }
 }
 
-fn write(growth: &[AtomicU64; 3], Growth { lines, near, middle }: Growth) {
-    for (word, number) in growth.iter().zip([lines, near, middle]) {
+fn write(growth: &[AtomicU64; 1 + LATER], Growth { lines, from }: Growth) {
+    for (word, number) in growth.iter().zip([lines].into_iter().chain(from)) {
         word.store(number as u64, Ordering::Relaxed);
     }
 }
@@ -224,7 +223,7 @@ impl Object<'_, Descriptor> {
 
     /// Returns the first `words` words of the buffers.
     fn words(&self, words: usize) -> Result<&[Word], SegmentError> {
-        let geometry = geometry(self.members.all.len() as usize, read(&self.growth).near);
+        let geometry = geometry(self.members.all.len() as usize, read(&self.growth).near());
         let (_, first) = self.parts(geometry)?;
         let bytes = (words * size_of::<Word>()) as u64;
         if bytes > geometry.buffers() {

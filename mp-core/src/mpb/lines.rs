@@ -5,14 +5,13 @@
 
 use std::ptr::NonNull;
 
+use super::spec::LATER;
 use crate::{
     context::{Context, hash},
     line::{LINE_BYTES, Line},
     named::{Object, find_or_make},
     segment::{BlockKey, BlockKind, LockedHeap, PAGE, SegmentError, Shared},
 };
-
-use super::spec::LATER;
 
 /// The layout of a block: `before` bytes, followed by `lines` lines for each of `ranks` ranks.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +63,13 @@ struct Far;
 unsafe impl Shared for Far {}
 
 /// Returns the first member's first line in a part of the far lines of the MPBs in this block. Makes the lines if no rank has
-/// done so.
+/// done so, with zeros in the first `zeroed` lines of each rank. To write zeros to a ring of long messages, too, would
+/// take longer than the first of these messages.
 pub(super) fn open_far(
     context: &Context,
     (block, part): (BlockKey, usize),
     geometry: Geometry,
+    zeroed: usize,
 ) -> Result<NonNull<Line>, SegmentError> {
     let find = |heap: &LockedHeap<'_>| {
         let mut found = far_of(heap, (block, part))?;
@@ -80,9 +81,14 @@ pub(super) fn open_far(
     };
     let make = || {
         let far = Object::at(context, context.allocate(BlockKind::Lines, geometry.block())?)?;
-        // SAFETY: `lines` has checked that the lines are in the segment, and they are aligned. No other rank knows the
-        // new block, and zeros are valid lines.
-        unsafe { lines(&far)?.write_bytes(0, geometry.stride() * geometry.ranks) };
+        let first = lines(&far)?;
+        for rank in 0..geometry.ranks {
+            // SAFETY: `lines` has checked that the lines are in the segment, and they are aligned. No other rank knows the
+            // new block, and zeros are valid lines.
+            unsafe {
+                first.add(rank * geometry.stride()).write_bytes(0, zeroed.min(geometry.lines))
+            };
+        }
         Ok(far)
     };
     let publish = |heap: &mut LockedHeap<'_>, far: &Object<'_, Far>| {
@@ -99,7 +105,7 @@ pub(super) fn open_far(
 
 /// Frees the far lines of the MPBs in this block that were made.
 pub(super) fn free_far(heap: &mut LockedHeap<'_>, block: BlockKey) -> Result<(), SegmentError> {
-    (0..LATER).try_for_each(|part| far_of(heap, (block, part))?.try_for_each(|far| heap.free(far)))
+    (1..=LATER).try_for_each(|part| far_of(heap, (block, part))?.try_for_each(|far| heap.free(far)))
 }
 
 fn hash_of_far((block, part): (BlockKey, usize)) -> u64 {

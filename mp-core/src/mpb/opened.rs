@@ -32,8 +32,10 @@ pub(super) struct Opened {
     pub(super) me: usize,
     pub(super) ranks: usize,
     growth: Growth,
-    /// The first member's first line in each part of those that are not near. Null until this rank has used such a line.
-    far: [AtomicPtr<Line>; LATER],
+    /// How many lines of each part that gets its memory later must be zero at first.
+    zeroed: [usize; LATER],
+    /// The near lines, and the parts that get their memory later.
+    parts: [Part; 1 + LATER],
     pub(super) agreed: u64,
     /// The members' numbers in the world.
     members: Box<[u32]>,
@@ -41,7 +43,43 @@ pub(super) struct Opened {
     descriptor: NonNull<Descriptor>,
     sides: NonNull<Side>,
     first: NonNull<Line>,
+}
+
+/// A part of the lines of all members.
+#[derive(Debug)]
+struct Part {
+    /// The first member's first line of this part. Null until this rank has used the part.
+    base: AtomicPtr<Line>,
+    /// The number of the part's first line, and that of the lines of each member.
+    start: usize,
+    count: usize,
+    /// The number of lines from one member's to the next one's.
     stride: usize,
+}
+
+impl Part {
+    /// Returns whether these lines are all of this part.
+    #[inline(always)]
+    fn has(&self, first: usize, count: usize) -> bool {
+        // A line before the part wraps around to a great number.
+        let offset = first.wrapping_sub(self.start);
+        offset <= self.count && count <= self.count - offset
+    }
+
+    /// Returns lines of a member.
+    ///
+    /// # Safety
+    /// `base` must be the part's first line. The part must [have](Self::has) the lines, and the member must exist.
+    #[inline(always)]
+    unsafe fn at(&self, base: NonNull<Line>, rank: usize, first: usize, count: usize) -> &[Line] {
+        // SAFETY: `parts` or `open_far` has checked that all lines of the part are in the segment. Lines are atomics, so
+        // they may be shared. Their block is freed together with the descriptor's, which this rank keeps until the owner
+        // of this part is dropped.
+        unsafe {
+            let start = base.add(rank * self.stride + (first - self.start));
+            std::slice::from_raw_parts(start.as_ptr(), count)
+        }
+    }
 }
 
 // SAFETY: the pointers lead to atomics in the segment, which `context` keeps mapped, whichever thread uses them.
@@ -57,8 +95,8 @@ impl Opened {
         members: &[usize],
         mpbs: Mpbs,
     ) -> Result<Self, Error> {
-        let Mpbs { growth, namespace, proposal, crosses } = mpbs;
-        let Growth { lines, near, .. } = growth;
+        let Mpbs { growth, zeroed, namespace, proposal, crosses, .. } = mpbs;
+        let Growth { lines, .. } = growth;
         let bad = |reason: String| Err(ErrorKind::BadMpbs { mpbs: name.into(), reason }.into());
         let named = Name::new(namespace, name);
         if !named.is_valid() {
@@ -75,11 +113,14 @@ impl Opened {
                 "they are of {lines} lines for each rank, and can be of 1 to {most}"
             ));
         }
+        if let Some(reason) = mpbs.fault() {
+            return bad(reason);
+        }
         if !crosses {
             let what = "message passing buffers, and what is made of them,";
             context.check_here(members.world.iter().copied(), what)?;
         }
-        let geometry = geometry(members.world.len(), near);
+        let geometry = geometry(members.world.len(), growth.near());
         let ours = Wanted { growth, members: members.world.clone() };
         let make = || {
             let new = Object::<Descriptor>::new(&context, named, geometry.block())?;
@@ -105,17 +146,23 @@ impl Opened {
         descriptor.check_len(geometry.block(), "the length of MPBs")?;
         descriptor.members.opened.insert(context.me);
         let agreed = descriptor.agreed.load(Ordering::Relaxed);
+        let parts = std::array::from_fn(|part| Part {
+            base: AtomicPtr::new(if part == 0 { first.as_ptr() } else { std::ptr::null_mut() }),
+            start: growth.part(part).start,
+            count: growth.part(part).len(),
+            stride: far_geometry(geometry.ranks, growth, part).stride(),
+        });
         let descriptor = NonNull::from(&*descriptor);
         drop(heap);
         Ok(Self {
             me: members.me,
             ranks: geometry.ranks,
-            stride: geometry.stride(),
             name: name.into(),
             members: members.world,
             context,
             growth,
-            far: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            zeroed,
+            parts,
             agreed,
             block,
             descriptor,
@@ -163,68 +210,58 @@ impl Opened {
     /// Returns lines of a rank's MPB.
     #[inline(always)]
     pub(super) fn lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        let Growth { near, .. } = self.growth;
-        if rank >= self.ranks || first > near || count > near - first {
-            return self.far_lines(rank, first, count);
+        // The first two parts have what is short, so that this takes a considerable share of the time.
+        let part = &self.parts[usize::from(first >= self.growth.near())];
+        // Acquire: pairs with the Release in `grow`, which another thread of the rank may have called.
+        match NonNull::new(part.base.load(Ordering::Acquire)) {
+            // SAFETY: the rank and the lines were checked.
+            Some(base) if rank < self.ranks && part.has(first, count) => unsafe {
+                Ok(part.at(base, rank, first, count))
+            },
+            _ => self.far_lines(rank, first, count),
         }
-        // SAFETY: the rank and the lines were checked above, and `parts` has checked that all lines are in the segment.
-        // Lines are atomics, so they may be shared.
-        Ok(unsafe {
-            let start = self.first.add(rank * self.stride + first);
-            std::slice::from_raw_parts(start.as_ptr(), count)
-        })
     }
 
     #[inline(always)]
     pub(super) fn line(&self, rank: usize, line: usize) -> Result<&Line, Error> {
-        if rank >= self.ranks || line >= self.growth.near {
-            return Ok(&self.far_lines(rank, line, 1)?[0]);
-        }
-        // SAFETY: as in `lines`.
-        Ok(unsafe { self.first.add(rank * self.stride + line).as_ref() })
+        Ok(&self.lines(rank, line, 1)?[0])
     }
 
-    /// Works like [`lines`](Self::lines), for lines that are not near.
+    /// Works like [`lines`](Self::lines), for lines of any part.
     #[inline(never)]
     fn far_lines(&self, rank: usize, first: usize, count: usize) -> Result<&[Line], Error> {
-        let Growth { lines, near, middle } = self.growth;
+        let Growth { lines, .. } = self.growth;
         if rank >= self.ranks || first > lines || count > lines - first {
             return Err(self.misfit(rank, first, count));
         }
-        let part = self.growth.part_of(first);
-        let of_part = self.growth.part(part);
-        if first < near || count > of_part.end - first {
-            let later = if first < near { near } else { middle };
+        if count == 0 {
+            return Ok(&[]);
+        }
+        let number = self.growth.part_of(first);
+        let part = &self.parts[number];
+        if !part.has(first, count) {
+            let later = part.start + part.count;
             let reason = format!(
-                "{count} lines from line {first} on are of both kinds: those from line {later} on come later"
+                "{count} lines from line {first} on are of two parts: those from line {later} on come later"
             );
             return Err(ErrorKind::BadMpbs { mpbs: self.name.clone(), reason }.into());
         }
-        // Acquire: pairs with the Release in `grow`, which another thread of the rank may have called.
-        let far = match NonNull::new(self.far[part].load(Ordering::Acquire)) {
-            Some(far) => far,
-            None => self.grow(part)?,
+        // Acquire: as in `lines`.
+        let base = match NonNull::new(part.base.load(Ordering::Acquire)) {
+            Some(base) => base,
+            None => self.grow(number)?,
         };
-        let stride = self.far_geometry(part).stride();
-        // SAFETY: the rank and the lines were checked above, and `open_far` has checked that all lines are in the
-        // segment. Lines are atomics. Their block is freed together with the descriptor's, which this rank keeps until
-        // `drop`.
-        Ok(unsafe {
-            let start = far.add(rank * stride + first - of_part.start);
-            std::slice::from_raw_parts(start.as_ptr(), count)
-        })
+        // SAFETY: the rank and the lines were checked.
+        Ok(unsafe { part.at(base, rank, first, count) })
     }
 
-    fn far_geometry(&self, part: usize) -> Geometry {
-        Geometry::new(self.ranks, self.growth.part(part).len(), 0)
-    }
-
-    /// Finds the block of a part of the lines that are not near, or makes it.
+    /// Finds the block of a part of the lines that get their memory later, or makes it.
     #[cold]
     fn grow(&self, part: usize) -> Result<NonNull<Line>, Error> {
-        let far = open_far(&self.context, (self.block, part), self.far_geometry(part))?;
-        // Release: pairs with the Acquire in `far_lines`.
-        self.far[part].store(far.as_ptr(), Ordering::Release);
+        let geometry = far_geometry(self.ranks, self.growth, part);
+        let far = open_far(&self.context, (self.block, part), geometry, self.zeroed[part - 1])?;
+        // Release: pairs with the Acquire in `lines` and `far_lines`.
+        self.parts[part].base.store(far.as_ptr(), Ordering::Release);
         Ok(far)
     }
 
@@ -424,4 +461,9 @@ impl Drop for Opened {
         // If the heap is too broken for this, the next allocation reports it.
         let _ = self.leave(Leaving::by_drop(false));
     }
+}
+
+/// Returns the layout of a part of the lines in a block of its own.
+fn far_geometry(ranks: usize, growth: Growth, part: usize) -> Geometry {
+    Geometry::new(ranks, growth.part(part).len(), 0)
 }

@@ -9,6 +9,10 @@ use crate::{context::Namespace, line::LINE_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mpbs {
     pub(super) growth: Growth,
+    /// How many lines of each part that gets its memory later must be zero at first.
+    pub(super) zeroed: [usize; LATER],
+    /// The number of these parts. It is greater than `LATER` if more were asked for.
+    pub(super) later: usize,
     pub(super) proposal: u64,
     /// Whether some of the ranks are on other nodes: see `ballot.rs`.
     pub(super) crosses: bool,
@@ -18,24 +22,38 @@ pub struct Mpbs {
 impl Mpbs {
     /// Makes settings for this many lines of 64 bytes for each rank.
     pub const fn lines(lines: usize) -> Self {
-        let growth = Growth { lines, near: lines, middle: lines };
-        Self { growth, proposal: 0, crosses: false, namespace: Namespace::PROGRAM }
+        Self {
+            growth: Growth { lines, from: [lines; LATER] },
+            zeroed: [usize::MAX; LATER],
+            later: 0,
+            proposal: 0,
+            crosses: false,
+            namespace: Namespace::PROGRAM,
+        }
     }
 
-    /// Gives memory from the beginning only to the first `near` lines of each rank. The other lines get their memory
-    /// when a rank first uses one of them. No call may access lines of both kinds.
-    pub const fn growing_from(self, near: usize) -> Self {
-        let Growth { lines, middle, .. } = self.growth;
-        let near = if near < middle { near } else { middle };
-        Self { growth: Growth { lines, near, middle }, ..self }
+    /// Gives the lines from `line` on their memory only when a rank first uses one of them. The first `zeroed` of these
+    /// lines are zero at first; the lines behind them may hold anything. Another call, for a later line, makes a further part
+    /// of the lines that gets its memory by itself; there can be three. No access may touch lines of two parts.
+    pub const fn growing_from(mut self, line: usize, zeroed: usize) -> Self {
+        let Growth { lines, from } = &mut self.growth;
+        if self.later < LATER {
+            from[self.later] = if line < *lines { line } else { *lines };
+            self.zeroed[self.later] = zeroed;
+        }
+        self.later += 1;
+        self
     }
 
-    /// Works like [`growing_from`](Self::growing_from), and gives memory to the lines from `middle` on only when a rank first
-    /// uses one of these.
-    pub const fn growing_from_and(self, near: usize, middle: usize) -> Self {
-        let Growth { lines, .. } = self.growth;
-        let middle = if middle < lines { middle } else { lines };
-        Self { growth: Growth { lines, near: lines, middle }, ..self }.growing_from(near)
+    /// Returns the reason if the lines can't get their memory in such parts.
+    pub(super) fn fault(&self) -> Option<String> {
+        if self.later > LATER {
+            let later = self.later;
+            return Some(format!("{later} parts of them get their memory later, and {LATER} can"));
+        }
+        let wrong = self.growth.from.windows(2).find(|from| from[0] > from[1])?;
+        let [before, after] = [wrong[0], wrong[1]];
+        Some(format!("their part from line {before} on is named before that from line {after} on"))
     }
 
     /// Proposes a word that may differ from rank to rank. On all ranks, [`Mpb::agreed`](super::Mpb::agreed) returns the
@@ -62,42 +80,39 @@ impl Default for Mpbs {
 
 impl fmt::Display for Mpbs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Growth { lines, near, middle } = self.growth;
-        write!(f, "{lines} lines for each rank")?;
-        if near < lines {
-            write!(f, ", {near} of them at once")?;
-        }
-        if middle < lines {
-            write!(f, ", {middle} of them before the others")?;
+        write!(f, "{} lines for each rank", self.growth.lines)?;
+        for line in self.growth.from.into_iter().filter(|&line| line < self.growth.lines) {
+            write!(f, ", those from line {line} on later")?;
         }
         Ok(())
     }
 }
 
+/// The greatest number of parts of which the lines get their memory later.
+pub(super) const LATER: usize = 3;
+
 /// How many lines each rank has, and which of them get their memory together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Growth {
     pub(super) lines: usize,
-    /// The number of lines that have memory from the beginning.
-    pub(super) near: usize,
-    /// The number of these lines and of those that get their memory together with line `near`.
-    pub(super) middle: usize,
+    /// The first line of each part that gets its memory later. It is `lines` where there is no such part.
+    pub(super) from: [usize; LATER],
 }
 
-/// The number of parts of which the lines get their memory later.
-pub(super) const LATER: usize = 2;
-
 impl Growth {
-    /// Returns the part of the lines that get their memory later to which a line belongs that is not near.
-    pub(super) fn part_of(self, line: usize) -> usize {
-        usize::from(line >= self.middle)
+    /// Returns the number of lines that have memory from the beginning.
+    pub(super) fn near(self) -> usize {
+        self.from[0]
     }
 
-    /// Returns the lines of such a part.
+    /// Returns the part to which a line belongs: 0 for those that have memory from the beginning.
+    pub(super) fn part_of(self, line: usize) -> usize {
+        self.from.iter().filter(|&&from| line >= from).count()
+    }
+
+    /// Returns the lines of a part.
     pub(super) fn part(self, part: usize) -> Range<usize> {
-        match part {
-            0 => self.near..self.middle,
-            _ => self.middle..self.lines,
-        }
+        let start = part.checked_sub(1).map_or(0, |later| self.from[later]);
+        start..self.from.get(part).copied().unwrap_or(self.lines)
     }
 }

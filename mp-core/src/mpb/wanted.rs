@@ -48,7 +48,7 @@ impl Wanted {
             let (ours, theirs) = (ranks(self.members), ranks(theirs.members));
             return ErrorKind::MpbRanksMismatch { mpbs, ours, theirs }.into();
         }
-        let spec = |of: &Self| Mpbs { growth: of.growth, ..Mpbs::lines(of.growth.lines) };
+        let spec = |of: &Self| Box::new(Mpbs { growth: of.growth, ..Mpbs::lines(of.growth.lines) });
         let (ours, theirs) = (spec(&self), spec(&theirs));
         Error::from(ErrorKind::MpbMismatch { mpbs, ours, theirs })
     }

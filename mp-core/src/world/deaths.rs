@@ -454,7 +454,7 @@ fn without_other(stage: &Stage) {
 
 fn mpb(rank: &Rank) -> Mpb {
     // The line of the victim's last flag is made only when it is first used, and so are the last two lines.
-    let mut mpb = rank.mpb("mpb", Mpbs::lines(5).growing_from_and(1, 3)).unwrap();
+    let mut mpb = rank.mpb("mpb", Mpbs::lines(5).growing_from(1, 2).growing_from(3, 0)).unwrap();
     mpb.set_wait(LONG);
     mpb
 }

@@ -145,7 +145,9 @@ fn lines_come_when_the_first_is_used() {
                 together.wait()?;
                 let before = rank.memory().in_use;
                 together.wait()?;
-                let growing = Mpbs::lines(LINES).growing_from_and(NEAR, MIDDLE);
+                let growing = Mpbs::lines(LINES)
+                    .growing_from(NEAR, usize::MAX)
+                    .growing_from(MIDDLE, usize::MAX);
                 let mut mpb = rank.mpb("growing", growing)?;
                 mpb.set_wait(LONG);
                 let (me, next, last) =
@@ -193,25 +195,82 @@ fn lines_come_when_the_first_is_used() {
     }
 }
 
+/// Parts have their first lines in ascending order, and there are at most three.
+#[test]
+fn lines_that_come_later_are_in_few_parts_in_order() {
+    on_all(1, |rank| {
+        let parts = |lines: &[usize]| {
+            let grow = |mpbs: Mpbs, &line| mpbs.growing_from(line, 1);
+            rank.mpb("parts", lines.iter().fold(Mpbs::lines(50), grow))
+        };
+        for (lines, why) in
+            [(&[1, 2, 3, 4][..], "4 parts"), (&[9, 5], "from line 9 on is named before")]
+        {
+            let error = parts(lines).expect_err("such parts can't be");
+            ensure!(matches!(error.kind(), ErrorKind::BadMpbs { .. }), "{error}");
+            ensure!(error.to_string().contains(why), "{error}");
+        }
+        let mpb = parts(&[10, 20, 20])?;
+        mpb.set_flag(line(0, 20), 3)?;
+        ensure!(mpb.flag(20)? == 3, "another line");
+        // No line at the end of a part is no line of the next.
+        mpb.get(line(0, 50), &mut [])
+    });
+}
+
+/// Only the lines that must be zero at first are zeroed when memory is used again.
+#[test]
+fn lines_that_must_be_zero_are_zero() {
+    const ZEROED: usize = 7;
+    for ranks in [1, 2, 3] {
+        on_all(ranks, |rank| {
+            let mut together = Together::new(rank)?;
+            for _ in 0..3 {
+                let mpbs = Mpbs::lines(500).growing_from(1, ZEROED).growing_from(200, ZEROED);
+                let mpb = rank.mpb("used again", mpbs)?;
+                together.wait()?;
+                for first in [1, 200] {
+                    let mut got = [1; ZEROED * 64];
+                    mpb.get(line(rank.id(), first), &mut got)?;
+                    ensure!(got == [0; ZEROED * 64], "the lines from {first} on");
+                }
+                together.wait()?;
+                mpb.put(&[0xff; 199 * 64], line(rank.id(), 1))?;
+                mpb.put(&[0xff; 300 * 64], line(rank.id(), 200))?;
+                drop(mpb);
+                together.wait()?;
+            }
+            Ok(())
+        });
+    }
+}
+
 /// Ranks that ask for another number of lines from the beginning get an error.
 #[test]
 fn as_many_lines_are_wanted_at_once() {
     on_all(2, |rank| {
         let mut together = Together::new(rank)?;
-        let wanted = |near| rank.mpb("growing", Mpbs::lines(50).growing_from(near));
+        let wanted = |near| rank.mpb("growing", Mpbs::lines(50).growing_from(near, 1));
         let mpb = if rank.id() == 0 { Some(wanted(5)?) } else { None };
         together.wait()?;
         if rank.id() == 1 {
             let error = wanted(6).expect_err("rank 0 wants 5 at once").to_string();
-            ensure!(error.contains("5 of them at once") && error.contains("6 of them"), "{error}");
+            ensure!(
+                error.contains("from line 5 on") && error.contains("from line 6 on"),
+                "{error}"
+            );
         }
         together.wait()?;
-        let later = |middle| rank.mpb("grows", Mpbs::lines(50).growing_from_and(5, middle));
+        let later =
+            |middle| rank.mpb("grows", Mpbs::lines(50).growing_from(5, 1).growing_from(middle, 1));
         let grows = if rank.id() == 0 { Some(later(20)?) } else { None };
         together.wait()?;
         if rank.id() == 1 {
-            let error = later(50).expect_err("rank 0 wants 20 before the others").to_string();
-            ensure!(error.contains("5 of them at once, 20 of them before the others"), "{error}");
+            let error = later(50).expect_err("rank 0 wants a part from 20 on").to_string();
+            ensure!(
+                error.contains("those from line 5 on later, those from line 20 on later"),
+                "{error}"
+            );
         }
         together.wait()?;
         drop(grows);
@@ -221,7 +280,7 @@ fn as_many_lines_are_wanted_at_once() {
             ensure!(matches!(error.kind(), ErrorKind::MpbMismatch { .. }), "{error}");
         }
         // All lines may be made later.
-        let all_later = rank.mpb("later", Mpbs::lines(3).growing_from(0))?;
+        let all_later = rank.mpb("later", Mpbs::lines(3).growing_from(0, 3))?;
         all_later.set_flag(line(rank.id(), 0), 3)?;
         ensure!(all_later.flag(0)? == 3, "another line");
         together.wait()
@@ -497,7 +556,7 @@ fn both_sides_are_shown_where_they_differ() {
         let mut together = Together::new(rank)?;
         let differ = |error: Error, ours, theirs| match error.into_kind() {
             ErrorKind::MpbMismatch { ours: o, theirs: t, .. }
-                if (o, t) == (Mpbs::lines(ours), Mpbs::lines(theirs)) =>
+                if (*o, *t) == (Mpbs::lines(ours), Mpbs::lines(theirs)) =>
             {
                 Ok(())
             }
