@@ -503,6 +503,7 @@ impl Request {
     /// Waits until the operation is done, and returns what it has to say. Without one, the status is empty.
     #[inline]
     pub fn finish(&mut self) -> Completed {
+        self.settle_at_once(true);
         // A receive that is done stays where it is: to take it out would wait for the stores that made it.
         if let Active::Receive { request, room } = &self.active
             && let Some(&status) = request.operation().status()
@@ -513,6 +514,17 @@ impl Request {
             return completed;
         }
         self.finish_otherwise()
+    }
+
+    /// Ends what is under way, if that is possible without work on other operations: see [`Pending::settle_at_once`].
+    /// Returns whether it is done.
+    #[inline]
+    pub fn settle_at_once(&mut self, last: bool) -> bool {
+        match &mut self.active {
+            Active::Receive { request, .. } if !threads::are_many() => request.settle_at_once(last),
+            Active::Done(_) | Active::Nothing => true,
+            _ => false,
+        }
     }
 
     /// Returns a status with the rank that the communicator of the request has for its source.

@@ -435,8 +435,8 @@ pub unsafe fn waitall(count: c_int, requests: *mut Handle, statuses: *mut Status
     // SAFETY: the program gives as many handles of requests, and as many statuses or null.
     unsafe {
         of_several(count, requests, "MPI_Waitall", |handles| {
-            // Mostly all of them are sends that were complete at once.
-            if handles.iter().all(|&handle| handle == request::sent()) {
+            // Mostly all of them are sends that were complete at once, and receives.
+            if settle_at_once(handles)? {
                 return finish_all(handles.len(), requests, statuses, &[]);
             }
             loop {
@@ -471,6 +471,24 @@ pub unsafe fn testall(
             if done { finish_all(handles.len(), requests, statuses, &[]) } else { Ok(()) }
         })
     }
+}
+
+/// Ends requests, as far as that is possible one after the other. Returns whether all of them are done.
+///
+/// # Safety
+/// The handles are those of requests, to which there is no other reference.
+unsafe fn settle_at_once(handles: &[Handle]) -> Result<bool, Error> {
+    let open = |&handle: &Handle| handle != request::sent() && handle != MPI_REQUEST_NULL;
+    let Some(last) = handles.iter().rposition(open) else { return Ok(true) };
+    for (place, &handle) in handles[..=last].iter().enumerate() {
+        // SAFETY: the caller says so.
+        if let Some(request) = unsafe { Request::look(handle)? }
+            && !request.settle_at_once(place == last)
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Completes one request of several, and tells the program which.

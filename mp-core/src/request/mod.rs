@@ -187,7 +187,13 @@ impl<O: Operation> Pending for Request<O> {
         self.0.under_way()
     }
 
+    #[inline]
     fn settle(&mut self) {
         self.0.settle();
+    }
+
+    #[inline]
+    fn settle_at_once(&mut self, last: bool) -> bool {
+        self.0.settle_at_once(last)
     }
 }

@@ -28,11 +28,9 @@ use crate::{
 /// [`wait_with`](super::Request::wait_with).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     // Mostly the first requests, or all of them, are done already. They need not be looked at again.
-    let first = requests.iter_mut().position(|request| match request.under_way() {
-        None => false,
-        Some(UnderWay::Watched(watch)) => !watch.attend(),
-        Some(UnderWay::Driven { .. }) => true,
-    });
+    let count = requests.len();
+    let mut all = requests.iter_mut().enumerate();
+    let first = all.position(|(place, request)| !request.settle_at_once(place + 1 == count));
     let Some(first) = first else { return Ok(()) };
     let rest = &mut requests[first..];
     let wait = Wait::forever().or_failure();

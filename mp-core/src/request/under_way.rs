@@ -26,6 +26,17 @@ pub trait Pending {
     /// Takes the result of a request that is done.
     #[doc(hidden)]
     fn settle(&mut self) {}
+
+    /// Ends the operation and takes its result, if that is possible without work on others. `last` says that the caller waits
+    /// for nothing else, so that this may wait. Returns whether the request is done.
+    #[doc(hidden)]
+    fn settle_at_once(&mut self, _last: bool) -> bool {
+        match self.under_way() {
+            None => true,
+            Some(UnderWay::Watched(watch)) => watch.attend(),
+            Some(UnderWay::Driven { .. }) => false,
+        }
+    }
 }
 
 impl<P: Pending + ?Sized> Pending for &mut P {
@@ -39,6 +50,10 @@ impl<P: Pending + ?Sized> Pending for &mut P {
 
     fn settle(&mut self) {
         (**self).settle();
+    }
+
+    fn settle_at_once(&mut self, last: bool) -> bool {
+        (**self).settle_at_once(last)
     }
 }
 

@@ -50,6 +50,15 @@ pub trait Part {
     /// replaces this one.
     fn is_gone(&self) -> bool;
 
+    /// Returns whether the part has nothing pending, and stays for the time when it has. It says so by [`rest`] and
+    /// [`resume`], which take much less time than to remove a part and to add it again.
+    fn is_resting(&self) -> bool {
+        false
+    }
+
+    /// Notes that the part was removed.
+    fn left(&self) {}
+
     /// Returns the time after which a sleeping thread must look at the part again, even if the doorbell was not rung.
     fn tick(&self) -> Option<Duration> {
         None
@@ -67,7 +76,7 @@ pub enum Advanced {
     Moved,
     /// It waits.
     Waits,
-    /// It has nothing more to do, and is no longer part of the engine.
+    /// It has nothing more to do. Unless it [rests](Part::is_resting), it is no longer part of the engine.
     Over,
 }
 
@@ -87,7 +96,7 @@ struct Entry {
 }
 
 thread_local! {
-    /// The number of parts. Every wait that does not end at once looks at it.
+    /// The number of parts that do not rest. Every wait that does not end at once looks at it.
     static COUNT: Cell<usize> = const { Cell::new(0) };
     // A process that is a rank may wait in functions that the C library calls at exit, when variables with destructors
     // are gone. So this variable and `FAILURE` have none: `ENDING` drops what nobody needs then.
@@ -127,6 +136,20 @@ pub(crate) fn count() -> usize {
     COUNT.get()
 }
 
+/// Counts a part no longer, which rests from now on.
+pub fn rest() {
+    COUNT.set(COUNT.get().saturating_sub(1));
+}
+
+/// Counts a part again, which rests no longer.
+pub fn resume() {
+    COUNT.set(COUNT.get() + 1);
+}
+
+fn count_again(parts: &[Entry]) {
+    COUNT.set(parts.iter().filter(|entry| !entry.part.is_resting()).count());
+}
+
 /// Adds a part, unless there is already one with this key.
 pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>) {
     let same = |entry: &&mut Entry| entry.whose == whose && entry.key == key;
@@ -139,11 +162,11 @@ pub(crate) fn add(whose: Whose, key: usize, part: impl FnOnce() -> Rc<dyn Part>)
             Some(_) => None,
             None => {
                 parts.push(Entry { whose, key, part: part() });
-                COUNT.set(parts.len());
                 None
             }
         }
     });
+    PARTS.with(|parts| count_again(&parts.borrow()));
     drop(replaced);
 }
 
@@ -154,10 +177,12 @@ pub(crate) fn remove(whose: Whose, key: usize) {
         let mut parts = parts.borrow_mut();
         let place = parts.iter().position(|entry| entry.whose == whose && entry.key == key)?;
         let removed = parts.swap_remove(place);
-        COUNT.set(parts.len());
+        count_again(&parts);
         Some(removed)
     });
-    drop(removed);
+    if let Some(removed) = removed {
+        removed.part.left();
+    }
 }
 
 /// Removes all parts of a rank whose code has ended in this thread.
@@ -170,10 +195,10 @@ fn remove_where(is_removed: impl Fn(&Entry) -> bool) {
         let mut parts = parts.borrow_mut();
         let removed = parts.extract_if(.., |entry| is_removed(entry)).collect();
         parts.shrink_to_fit();
-        COUNT.set(parts.len());
+        count_again(&parts);
         removed
     });
-    drop(removed);
+    removed.iter().for_each(|entry| entry.part.left());
 }
 
 /// A guard for the time in which a part is advanced. It restores `ADVANCING`, even if the part panics.
@@ -229,7 +254,7 @@ impl Parked {
         PARTS.with(|parts| {
             let mut parts = parts.borrow_mut();
             parts.extend(self.0);
-            COUNT.set(parts.len());
+            count_again(&parts);
         });
     }
 }
@@ -249,7 +274,8 @@ impl Parts {
         }
         let parts: Vec<_> = PARTS.with(|parts| {
             let parts = parts.borrow();
-            let own = parts.iter().filter(|entry| entry.whose == whose);
+            let works = |entry: &&Entry| entry.whose == whose && !entry.part.is_resting();
+            let own = parts.iter().filter(works);
             own.map(|entry| (entry.key, Rc::clone(&entry.part))).collect()
         });
         (!parts.is_empty()).then_some(Self { whose, parts })
@@ -266,7 +292,9 @@ impl Parts {
             let over = advanced == Advanced::Over;
             if over {
                 part.pause();
-                remove(whose, *key);
+                if !part.is_resting() {
+                    remove(whose, *key);
+                }
             }
             !over
         });

@@ -7,13 +7,13 @@
 //! has failed, or panicked, the remaining messages are given up.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::{Rc, Weak},
 };
 
 use mp_core::{
     Error, ErrorKind, Rank, Recipient, Select, Wait,
-    progress::{Advanced, Part},
+    progress::{Advanced, Part, rest, resume},
     requests::{Beside, Driven, Driver, Landing},
 };
 
@@ -31,11 +31,22 @@ pub(crate) struct Background {
     owner: Weak<Owner>,
     /// The engine's owner, once it has no communicators any more and has something to send.
     kept: RefCell<Option<Shared>>,
+    stage: Cell<Stage>,
+}
+
+/// What a part does in its rank's waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It is none of their parts.
+    Apart,
+    Rests,
+    Works,
 }
 
 impl Background {
     pub(crate) fn new(rank: &Rank, owner: Weak<Owner>) -> Rc<Self> {
-        Rc::new(Self { rank: rank.clone(), owner, kept: RefCell::default() })
+        let (kept, stage) = (RefCell::default(), Cell::new(Stage::Apart));
+        Rc::new(Self { rank: rank.clone(), owner, kept, stage })
     }
 
     /// Returns a key that distinguishes it from the other parts of its rank.
@@ -43,14 +54,30 @@ impl Background {
         self.owner.as_ptr().addr()
     }
 
-    /// Makes this thread's waits bring the engine on, until it [leaves](Self::leave).
+    /// Makes this thread's waits bring the engine on, until it [rests](Self::rest) or [leaves](Self::leave).
+    #[inline]
     pub(crate) fn join(self: &Rc<Self>) {
-        self.rank.progress_with(self.key(), || self.clone());
+        match self.stage.replace(Stage::Works) {
+            Stage::Works => {}
+            Stage::Rests => resume(),
+            Stage::Apart => self.rank.progress_with(self.key(), || self.clone()),
+        }
     }
 
-    /// See [`join`](Self::join).
+    /// See [`join`](Self::join). Most engines soon have something pending again.
+    #[inline]
+    pub(crate) fn rest(&self) {
+        if self.stage.get() == Stage::Works {
+            self.stage.set(Stage::Rests);
+            rest();
+        }
+    }
+
+    /// Makes this thread's waits forget the engine.
     pub(crate) fn leave(&self) {
-        self.rank.progress_without(self.key());
+        if self.stage.get() != Stage::Apart {
+            self.rank.progress_without(self.key());
+        }
     }
 
     /// Calls `with` with everything that the engine waits for. While one of the engine's own calls waits, the engine is
@@ -96,6 +123,14 @@ impl Part for Background {
 
     fn is_gone(&self) -> bool {
         self.owner.strong_count() == 0
+    }
+
+    fn is_resting(&self) -> bool {
+        self.stage.get() == Stage::Rests
+    }
+
+    fn left(&self) {
+        self.stage.set(Stage::Apart);
     }
 
     fn is_ready(&self) -> bool {

@@ -791,6 +791,18 @@ impl Engine {
         if !self.is_alone(0) || !self.matching.store.is_empty() {
             return None;
         }
+        self.receive_line(pattern, exact, wait, into)
+    }
+
+    /// Receives the next message of the pattern's source if it is one line that the pattern takes. Waits for it if told to.
+    #[inline(always)]
+    fn receive_line<T: Plain>(
+        &mut self,
+        pattern: Pattern,
+        exact: bool,
+        wait: bool,
+        into: &mut [T],
+    ) -> Option<(u32, usize)> {
         let fingerprint = self.fingerprints.of::<T>();
         let way = self.receive_stream.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
         if !way.is_clear() {
@@ -840,6 +852,17 @@ impl Engine {
         if !self.is_alone(0) || !self.matching.store.is_empty() {
             return None;
         }
+        self.receive_rest(pattern, exact, into)
+    }
+
+    /// Receives the message whose first line was put back, if the pattern takes it, and waits for all of it.
+    #[inline(always)]
+    fn receive_rest<T: Plain>(
+        &mut self,
+        pattern: Pattern,
+        exact: bool,
+        into: &mut [T],
+    ) -> Option<Result<(u32, usize)>> {
         let fingerprint = self.fingerprints.of::<T>();
         let way = self.receive_stream.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
         let line = way.take_head()?;
@@ -855,6 +878,32 @@ impl Engine {
         }
         way.put_back(line);
         None
+    }
+
+    /// Returns what the receive in this place waits for, if the next message from its source is for this receive or for none
+    /// that is posted, and nothing else has to be carried on before it.
+    pub(crate) fn is_next(&self, place: usize) -> Option<Pattern> {
+        let (first, wanted) = self.matching.receives.first()?;
+        (first == place && self.is_alone(self.matching.receives.len())).then_some(wanted.pattern)
+    }
+
+    /// Receives the message of the receive in this place, which [is next](Self::is_next) and whose buffer is `into`. Waits
+    /// for it if told to, which demands that no other receive is posted. Returns `None` if it is not that simple.
+    pub(crate) fn receive_posted_next<T: Plain>(
+        &mut self,
+        place: usize,
+        pattern: Pattern,
+        wait: bool,
+        into: &mut [T],
+    ) -> Option<Result<(u32, usize)>> {
+        let line = self.receive_line(pattern, false, wait, into).map(Ok);
+        let received = match line {
+            // The rest of a message may come only after messages that other receives must take.
+            None if self.is_alone(1) => self.receive_rest(pattern, false, into)?,
+            line => line?,
+        };
+        self.matching.receives.remove(place);
+        Some(received)
     }
 
     pub(crate) fn want<T: Plain>(&mut self, room: Option<usize>, exact: bool) -> Want {

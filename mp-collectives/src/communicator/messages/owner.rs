@@ -26,7 +26,7 @@ use std::{
 };
 
 use mp_core::{
-    Rank,
+    Plain, Rank, Result,
     progress::{Advanced, Helper, Lent, ring},
 };
 
@@ -240,22 +240,15 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         let here = self.here.get_mut();
-        let registered = match self.lent.get() {
+        if self.lent.get() {
             // The engine is taken back before the threads' handle is dropped, because it must be dropped in its rank's
             // thread.
-            true => {
-                let lending = self.lending.get_mut();
-                let engine = lending.as_mut().and_then(|lending| lending.lent.loan.take());
-                engine.is_some_and(|mut engine| {
-                    mem::swap(here, &mut engine);
-                    here.registered
-                })
+            let lending = self.lending.get_mut().as_mut();
+            if let Some(mut engine) = lending.and_then(|lending| lending.lent.loan.take()) {
+                mem::swap(here, &mut engine);
             }
-            false => here.registered,
-        };
-        if registered {
-            self.background.leave();
         }
+        self.background.leave();
     }
 }
 
@@ -264,6 +257,41 @@ impl Working<'_> {
     pub(crate) fn keep(mut self) -> Self {
         self.lend = false;
         self
+    }
+
+    /// Makes the waits of the rank bring the engine on, or no longer, as its state demands.
+    #[inline]
+    fn register(&mut self) {
+        let engine = &mut *self.engine;
+        if engine.joined != engine.registered {
+            engine.registered = engine.joined;
+            match engine.joined {
+                true => self.owner.background.join(),
+                false => self.owner.background.rest(),
+            }
+        }
+    }
+
+    /// Receives the message of a receive that is posted in this place and has this buffer, if that is possible without work
+    /// on other operations. `last` says that the caller waits for nothing else. Returns its source, tag and count.
+    #[inline]
+    pub(crate) fn receive_posted<T: Plain>(
+        &mut self,
+        place: usize,
+        last: bool,
+        into: &mut [T],
+    ) -> Option<Result<(u32, u32, usize)>> {
+        let pattern = self.is_next(place)?;
+        let source = pattern.source()?;
+        let (joined, alone) = (self.joined, self.matching.receives.len() == 1);
+        if last && alone {
+            // This wait is for all that is pending here.
+            self.joined = false;
+            self.register();
+        }
+        let received = self.receive_posted_next(place, pattern, last && alone, into);
+        self.joined = joined && !(alone && received.is_some());
+        Some(received?.map(|(tag, count)| (source, tag, count)))
     }
 }
 
@@ -287,14 +315,8 @@ impl Drop for Working<'_> {
     /// Makes sure that pending operations go on.
     #[inline]
     fn drop(&mut self) {
+        self.register();
         let engine = &mut *self.engine;
-        if engine.joined != engine.registered {
-            engine.registered = engine.joined;
-            match engine.joined {
-                true => self.owner.background.join(),
-                false => self.owner.background.leave(),
-            }
-        }
         if self.lend && engine.joined && self.owner.lends.get() && !std::thread::panicking() {
             self.owner.lend(engine);
         }

@@ -396,11 +396,12 @@ impl ReceiveStream {
                     return moved;
                 }
                 moved = true;
-                if let Some(line) = self.head
-                    && self.take_at_once(&line, matching, call)
-                {
-                    self.head = None;
-                }
+            }
+            if let Some(line) = self.head
+                && self.take_at_once(&line, matching, call)
+            {
+                self.head = None;
+                moved = true;
             }
             let Some(line) = self.head else { continue };
             let (kind, mut envelope) = match self.read_head(matching) {

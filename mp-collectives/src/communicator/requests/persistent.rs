@@ -242,6 +242,10 @@ macro_rules! requests {
                     request.settle();
                 }
             }
+
+            fn settle_at_once(&mut self, last: bool) -> bool {
+                self.state.request().is_none_or(|request| request.settle_at_once(last))
+            }
         }
     )*};
 }

@@ -578,6 +578,41 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
                 None => return,
             },
         };
+        self.end(outcome);
+    }
+
+    #[inline]
+    fn settle_at_once(&mut self, last: bool) -> bool {
+        let Self { ticket: Some(Ticket { place, .. }), buffer: Some(buffer), .. } = self else {
+            return true;
+        };
+        let Place { home, handle } = place;
+        let (at, mut engine) = (handle.place(), home.engine.work());
+        if engine.matching.receives.wanted(at).is_none() {
+            drop(engine);
+            self.settle();
+            return self.ticket.is_none();
+        }
+        let Some(received) = engine.receive_posted(at, last, buffer.elements_mut()) else {
+            return false;
+        };
+        drop(engine);
+        let outcome = match received {
+            Ok((source, tag, count)) => {
+                let source = home.members.local(source).unwrap_or(source as usize);
+                Ok(Status { source, tag, count, bytes: count * size_of::<B::Element>() })
+            }
+            Err(error) => Err(home.localized(error)),
+        };
+        self.end(outcome);
+        true
+    }
+}
+
+impl<B: BufferMut> ReceiveOperation<B> {
+    /// Notes the outcome of a receive that no longer has a place.
+    #[inline]
+    fn end(&mut self, outcome: Result<Status>) {
         self.outcome = Some(outcome);
         if let Some(ticket) = self.ticket.take() {
             ticket.forget();
@@ -659,6 +694,9 @@ impl<B: BufferMut> ReceiveOperation<B> {
     }
 
     fn drive_and_finish(mut self) -> Result<(B, Status), Failed<B>> {
+        if self.settle_at_once(true) {
+            return self.finish(Ok(true));
+        }
         // A receive that fails is taken back before the engine is lent again. Later, it might have taken a message
         // already.
         let driven = drive_or(&mut self, None, |engine, place| engine.matching.abandon(place));
