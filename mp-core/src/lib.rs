@@ -96,7 +96,7 @@ pub mod waits {
 /// Not for programs, so the `onchip` crate does not export it.
 pub mod progress {
     pub use crate::{
-        wait::progress::{Advanced, Parked, Part, as_part, rest, resume},
+        wait::progress::{Advanced, Apart, Parked, Part, as_part, rest, resume},
         world::lent::{Helper, Lent, ring},
     };
 }

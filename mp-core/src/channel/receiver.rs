@@ -29,6 +29,7 @@ use super::{
 use crate::{
     buffer::{Berth, Parts, SharedBuffer},
     context::Context,
+    costs,
     error::{Error, ErrorKind, Result},
     plain::{Message, Plain},
     segment::{BlockKey, SegmentError},
@@ -299,6 +300,14 @@ impl<M: Message + ?Sized> Receiver<M> {
     #[inline(always)]
     pub fn has_message(&self) -> bool {
         self.ring.ready() || self.has_message_behind()
+    }
+
+    /// Looks for a short time whether the next messages, of this number, are there. Only for a sender with one thread.
+    /// Whoever looks at a line that is just being written takes it away from its writer, so this looks at the last message.
+    #[doc(hidden)]
+    pub fn appear(&self, messages: u64) -> bool {
+        let looks = self.opened.looks().max(1);
+        costs::look_until(looks, || self.ring.ready_all(messages))
     }
 
     /// Asks the processor to fetch the next messages, of this number, because the caller will receive them at once.

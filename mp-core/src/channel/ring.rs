@@ -497,6 +497,13 @@ impl RingReceiver {
         &self.ring
     }
 
+    /// Returns whether the next messages, of this number, are there.
+    #[inline]
+    pub(crate) fn ready_all(&self, messages: u64) -> bool {
+        messages == 0 || self.published(self.next.get() + messages - 1)
+    }
+
+    #[inline]
     fn published(&self, position: u64) -> bool {
         // SAFETY: this is one of the ring's slots.
         let header = unsafe { self.ring.slots.header(self.ring.slot_of(position)) };

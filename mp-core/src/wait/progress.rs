@@ -146,6 +146,26 @@ pub fn resume() {
     COUNT.set(COUNT.get() + 1);
 }
 
+/// The time in which a part itself waits, and is not counted. If it is the only one, its wait is one without parts.
+#[derive(Debug)]
+pub struct Apart(());
+
+impl Apart {
+    /// Begins the time of a part that works.
+    #[inline]
+    pub fn begin() -> Self {
+        rest();
+        Self(())
+    }
+}
+
+impl Drop for Apart {
+    #[inline]
+    fn drop(&mut self) {
+        PARTS.with(|parts| count_again(&parts.borrow()));
+    }
+}
+
 fn count_again(parts: &[Entry]) {
     COUNT.set(parts.iter().filter(|entry| !entry.part.is_resting()).count());
 }

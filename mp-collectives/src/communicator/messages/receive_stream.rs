@@ -294,6 +294,15 @@ impl ReceiveStream {
         self.head = Some(line);
     }
 
+    /// Looks for a short time for the next message. Returns whether its first line is there or, if that was put back, all lines
+    /// behind that.
+    pub(crate) fn appears(&self) -> bool {
+        match &self.head {
+            None => self.lines.appear(1),
+            Some(line) => line.is_in_lines() && self.lines.appear(line.lines_behind()),
+        }
+    }
+
     /// Takes the line that was put back, if nothing comes before its message.
     pub(crate) fn take_head(&mut self) -> Option<Line> {
         match self.body.is_none() && !self.finalized {
