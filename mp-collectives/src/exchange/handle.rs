@@ -60,10 +60,10 @@ use mp_core::mpb::{MpbAccess, complete};
 /// each other, or a block of more than a line, all ranks have 64 lines for each other rank (16, with more than 16 ranks).
 ///
 /// As soon as a block is too long for these lines, or ranks do not know how long the blocks of others are, all ranks also have
-/// a ring of chunks for each other rank. As soon as such a block goes to all others, all ranks have one ring whose chunks go to
-/// all others. Chunks of the latter have 32 KiB. Chunks for a single rank have 32 KiB with two or three ranks, and less with more ranks, but at least 1 KiB. A ring is twice as
-/// large as a core's second-level cache. There are two limits: the rings between two ranks take 8 MiB together, and so
-/// do the rings for all. But each ring has at least four chunks.
+/// a ring of chunks for each other rank. As soon as such a block goes to all others, all ranks have one ring whose chunks go
+/// to all others. Chunks of the latter have 32 KiB. Chunks for a single rank have 32 KiB with two or three ranks, and less
+/// with more ranks, but at least 1 KiB. A ring is twice as large as a core's second-level cache. There are two limits: the
+/// rings between two ranks take 8 MiB together, and so do the rings for all. But each ring has at least four chunks.
 #[derive(Debug)]
 pub struct Exchanges<M = CheckedMpb> {
     mpb: M,

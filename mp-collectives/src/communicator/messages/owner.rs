@@ -290,7 +290,7 @@ impl Working<'_> {
             self.register();
         }
         let received = self.receive_posted_next(place, pattern, last && alone, into);
-        self.joined = joined && !(alone && received.is_some());
+        self.joined = joined && (received.is_none() || !alone || self.is_under_way());
         Some(received?.map(|(tag, count)| (source, tag, count)))
     }
 }
