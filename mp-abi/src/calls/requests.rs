@@ -424,9 +424,14 @@ unsafe fn of_several(
     };
     // SAFETY: the caller says so.
     let comm = unsafe { any_comm(&handles) };
-    match call(&handles) {
+    told(call(&handles), function, comm.as_deref())
+}
+
+/// Returns the code of a call, after the error handler has got its error.
+fn told(result: Result<(), Error>, function: &'static str, comm: Option<&Comm>) -> c_int {
+    match result {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => error.raise(function, comm.as_deref().map(|comm| comm as &dyn Object)),
+        Err(error) => error.raise(function, comm.map(|comm| comm as &dyn Object)),
     }
 }
 
@@ -434,11 +439,12 @@ unsafe fn of_several(
 pub unsafe fn waitall(count: c_int, requests: *mut Handle, statuses: *mut Status) -> c_int {
     // SAFETY: the program gives as many handles of requests, and as many statuses or null.
     unsafe {
+        // Mostly all of them are sends that were complete at once, and receives. Then no copy of the array is needed.
+        if let Some((count, comm)) = settled_at_once(count, requests) {
+            let finished = finish_all(count, requests, statuses, &[]);
+            return told(finished, "MPI_Waitall", comm.as_deref());
+        }
         of_several(count, requests, "MPI_Waitall", |handles| {
-            // Mostly all of them are sends that were complete at once, and receives.
-            if settle_at_once(handles)? {
-                return finish_all(handles.len(), requests, statuses, &[]);
-            }
             loop {
                 let mut several = Several::of(handles)?;
                 let waited = wait_all(&mut several.pending);
@@ -473,22 +479,31 @@ pub unsafe fn testall(
     }
 }
 
-/// Ends requests, as far as that is possible one after the other. Returns whether all of them are done.
+/// Ends requests, as far as that is possible one after the other. If all of them are done, returns their number and the
+/// communicator whose error handler gets their errors.
 ///
 /// # Safety
-/// The handles are those of requests, to which there is no other reference.
-unsafe fn settle_at_once(handles: &[Handle]) -> Result<bool, Error> {
+/// The address is that of as many handles of requests, to which there is no other reference.
+unsafe fn settled_at_once(
+    count: c_int,
+    requests: *const Handle,
+) -> Option<(usize, Option<Rc<Comm>>)> {
+    advance_freed();
+    // SAFETY: the caller says so.
+    let handles = unsafe { array(requests, count).ok()? };
     let open = |&handle: &Handle| handle != request::sent() && handle != MPI_REQUEST_NULL;
-    let Some(last) = handles.iter().rposition(open) else { return Ok(true) };
-    for (place, &handle) in handles[..=last].iter().enumerate() {
-        // SAFETY: the caller says so.
-        if let Some(request) = unsafe { Request::look(handle)? }
-            && !request.settle_at_once(place == last)
-        {
-            return Ok(false);
+    if let Some(last) = handles.iter().rposition(open) {
+        for (place, &handle) in handles[..=last].iter().enumerate() {
+            // SAFETY: the caller says so.
+            if let Some(request) = unsafe { Request::look(handle).ok()? }
+                && !request.settle_at_once(place == last)
+            {
+                return None;
+            }
         }
     }
-    Ok(true)
+    // SAFETY: the caller says so.
+    Some((handles.len(), unsafe { any_comm(handles) }))
 }
 
 /// Completes one request of several, and tells the program which.
