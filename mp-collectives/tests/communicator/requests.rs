@@ -12,7 +12,7 @@ use mp_core::{Channel, ErrorKind};
 use crate::{
     messages::{LENGTHS, numbers},
     missing,
-    support::{SIZES, on_all},
+    support::{Random, SIZES, on_all},
 };
 
 /// All ranks send messages of every length to all ranks at the same time.
@@ -44,6 +44,86 @@ fn everybody_to_everybody() {
                     back == message(me, LENGTHS[i % LENGTHS.len()]),
                     "another buffer came back"
                 );
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Ranks post receives before and after the messages come, and wait for them in several orders. Receives from one rank with one
+/// tag get their messages in the order in which they are posted.
+#[test]
+fn posted_receives_are_waited_for_in_any_order() {
+    const ROUNDS: u64 = 60;
+    // In one line, in several, and in chunks.
+    const LENGTHS: [usize; 9] = [0, 1, 5, 6, 7, 40, 50, 51, 700];
+    for size in SIZES {
+        on_all(size, |rank| {
+            let world = Communicator::world(rank);
+            let me = world.rank();
+            for round in 0..ROUNDS {
+                // All ranks draw the same messages, each with its sender, receiver, tag and length.
+                let mut all = Random::new(round);
+                let mut draw = |bound: usize| all.below(bound as u64) as usize;
+                let count = draw(1 + 4 * size);
+                let messages: Vec<_> = (0..count)
+                    .map(|_| (draw(size), draw(size), draw(2) as u32, LENGTHS[draw(LENGTHS.len())]))
+                    .collect();
+                let content = |number: usize| numbers(messages[number].3, number as u64);
+                let mut own = Random::new(1000 + round * 8 + me as u64);
+                let mut draw = |bound: usize| own.below(bound as u64) as usize;
+                let mut to_send: Vec<_> = (0..count).filter(|&n| messages[n].0 == me).collect();
+                let mut wanted: Vec<_> = (0..count).filter(|&n| messages[n].1 == me).collect();
+                to_send.reverse();
+                // A shuffle that keeps the order of messages with the same source and tag.
+                wanted.sort_by_key(|&n| {
+                    (messages[n].0 * 7 + messages[n].2 as usize * 3 + round as usize) % 5
+                });
+                let mut sends = Vec::new();
+                let mut receives = Vec::new();
+                let mut wanted_left = wanted.iter().rev().copied().collect::<Vec<_>>();
+                while !to_send.is_empty() || !wanted_left.is_empty() {
+                    match (draw(2), to_send.last().copied(), wanted_left.last().copied()) {
+                        (0, Some(number), _) | (_, Some(number), None) => {
+                            let (_, to, tag, _) = messages[number];
+                            sends.push(world.nonblocking_send(content(number), to, tag));
+                            to_send.pop();
+                        }
+                        (_, _, Some(number)) => {
+                            let (from, _, tag, _) = messages[number];
+                            receives.push(world.nonblocking_receive(vec![0u64; 700], from, tag));
+                            wanted_left.pop();
+                        }
+                        _ => {}
+                    }
+                }
+                match draw(3) {
+                    0 => wait_all(&mut receives)?,
+                    1 => {
+                        let mut all: Vec<&mut dyn Pending> = Vec::new();
+                        all.extend(sends.iter_mut().map(|send| send as &mut dyn Pending));
+                        all.extend(receives.iter_mut().map(|receive| receive as &mut dyn Pending));
+                        wait_all(&mut all)?;
+                    }
+                    _ => {}
+                }
+                let mut order: Vec<_> = receives.into_iter().zip(wanted).collect();
+                if draw(2) == 0 {
+                    order.reverse();
+                }
+                for (receive, number) in order {
+                    let (got, status) = receive.wait()?;
+                    let (from, _, tag, length) = messages[number];
+                    ensure!(
+                        (status.source, status.tag) == (from, tag),
+                        "round {round}: {status:?}"
+                    );
+                    ensure!(status.count == length, "round {round}: {} of {length}", status.count);
+                    ensure!(got[..length] == content(number), "round {round}: another message");
+                }
+                for send in sends {
+                    send.wait()?;
+                }
             }
             Ok(())
         });
