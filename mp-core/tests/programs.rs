@@ -1088,7 +1088,8 @@ fn rivals() -> Result<()> {
         .collect();
     for thread in threads {
         match thread.join().unwrap() {
-            Err(error) => println!("{error}"),
+            // If the ranks had begun, each of them says it in a line of its own.
+            Err(error) => println!("{}", error.to_string().replace('\n', " ")),
             Ok(ids) => println!("{ids:?}"),
         }
     }

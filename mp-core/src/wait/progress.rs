@@ -5,9 +5,9 @@
 //! waits, and sleeps until either the wait can end or a part can continue. If there is no part, a wait costs only one
 //! look at a counter of its thread.
 //!
-//! A part is added when it has something pending, and removed when it has not. A part that is already running, such as
-//! a message engine whose own call waits, skips itself. For reports, an event for which a part waits can also end the
-//! rank's wait. So reports name a cycle of waits only if no part can break it.
+//! A part is added when it has something pending. When it has not, it is removed, or rests until it has again. A part that
+//! is already running, such as a message engine whose own call waits, skips itself. For reports, an event for which a part
+//! waits can also end the rank's wait. So reports name a cycle of waits only if no part can break it.
 
 use std::{
     cell::{Cell, RefCell},
