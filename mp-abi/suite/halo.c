@@ -16,13 +16,18 @@ enum { LONGEST = 65536, BATCHES = 15, BATCH = 1000 };
 static char sent[2 * LONGEST], received[2 * LONGEST];
 static int left, right;
 
-/* The receives are posted before anything is sent, and all requests are waited for together. */
-static void posted(int bytes) {
-    MPI_Request requests[4];
+/* Posts two receives before it sends two messages. */
+static void begin(int bytes, MPI_Request requests[4]) {
     MPI_Irecv(received, bytes, MPI_BYTE, left, 0, MPI_COMM_WORLD, &requests[0]);
     MPI_Irecv(received + bytes, bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD, &requests[1]);
     MPI_Isend(sent, bytes, MPI_BYTE, right, 0, MPI_COMM_WORLD, &requests[2]);
     MPI_Isend(sent + bytes, bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, &requests[3]);
+}
+
+/* All requests are waited for together. */
+static void posted(int bytes) {
+    MPI_Request requests[4];
+    begin(bytes, requests);
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
 }
 
@@ -37,10 +42,7 @@ static void posted_one(int bytes) {
 /* Each request is waited for by itself. */
 static void one_by_one(int bytes) {
     MPI_Request requests[4];
-    MPI_Irecv(received, bytes, MPI_BYTE, left, 0, MPI_COMM_WORLD, &requests[0]);
-    MPI_Irecv(received + bytes, bytes, MPI_BYTE, right, 1, MPI_COMM_WORLD, &requests[1]);
-    MPI_Isend(sent, bytes, MPI_BYTE, right, 0, MPI_COMM_WORLD, &requests[2]);
-    MPI_Isend(sent + bytes, bytes, MPI_BYTE, left, 1, MPI_COMM_WORLD, &requests[3]);
+    begin(bytes, requests);
     for (int request = 0; request < 4; request++)
         MPI_Wait(&requests[request], MPI_STATUS_IGNORE);
 }

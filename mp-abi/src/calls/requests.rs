@@ -33,10 +33,7 @@ unsafe fn of_one(
         let request = request.as_ref().map(|&handle| Request::look(handle));
         request.and_then(Result::ok).flatten().and_then(|request| request.comm.clone())
     };
-    match call() {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => error.raise(function, comm.as_deref().map(|comm| comm as &dyn Object)),
-    }
+    told(call(), function, comm.as_deref())
 }
 
 /// Gives the program what a request has to say, and lets go of the request.

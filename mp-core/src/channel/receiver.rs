@@ -303,7 +303,7 @@ impl<M: Message + ?Sized> Receiver<M> {
     }
 
     /// Looks for a short time whether the next messages, of this number, are there. Only for a sender with one thread.
-    /// Whoever looks at a line that is just being written takes it away from its writer, so this looks at the last message.
+    /// A look takes a line away from the core that is writing it. So this looks only at the last of the messages.
     #[doc(hidden)]
     pub fn appear(&self, messages: u64) -> bool {
         let looks = self.opened.looks().max(1);
