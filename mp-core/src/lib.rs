@@ -121,7 +121,7 @@ pub mod bridge {
 pub mod requests {
     pub use crate::request::{
         Beside, CutBuffer, Driven, Driver, FixedBytes, Landing, Operation, RawBuffer, UnderWay,
-        Watch, all_of,
+        Watch, all_of, settle_in_rounds,
     };
 }
 

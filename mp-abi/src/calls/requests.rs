@@ -5,6 +5,7 @@
 use std::{ffi::c_int, rc::Rc};
 
 use mp_collectives::communicator::{Pending, test_all, test_some};
+use mp_core::requests::settle_in_rounds;
 
 use crate::{
     comm::{Comm, array},
@@ -489,15 +490,14 @@ unsafe fn settled_at_once(
     // SAFETY: the caller says so.
     let handles = unsafe { array(requests, count).ok()? };
     let open = |&handle: &Handle| handle != request::sent() && handle != MPI_REQUEST_NULL;
-    if let Some(last) = handles.iter().rposition(open) {
-        for (place, &handle) in handles[..=last].iter().enumerate() {
-            // SAFETY: the caller says so.
-            if let Some(request) = unsafe { Request::look(handle).ok()? }
-                && !request.settle_at_once(place == last)
-            {
-                return None;
-            }
-        }
+    let count = handles.iter().rposition(open).map_or(0, |last| last + 1);
+    let settle = |place: usize, last| {
+        // SAFETY: the caller says so.
+        let request = unsafe { Request::look(handles[place]) };
+        request.is_ok_and(|request| request.is_none_or(|one| one.settle_at_once(last)))
+    };
+    if settle_in_rounds(count, settle).is_some() {
+        return None;
     }
     // SAFETY: the caller says so.
     Some((handles.len(), unsafe { any_comm(handles) }))

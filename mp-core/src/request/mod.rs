@@ -35,7 +35,7 @@ pub use self::{
     fixed::FixedBytes,
     landing::{Buffer, BufferMut, Landing},
     raw_buffer::RawBuffer,
-    several::{test_all, test_any, test_some, wait_all, wait_any, wait_some},
+    several::{settle_in_rounds, test_all, test_any, test_some, wait_all, wait_any, wait_some},
     under_way::{Beside, Driven, Driver, Pending, UnderWay, Watch, all_of},
 };
 use crate::{error::Result, wait::Wait};

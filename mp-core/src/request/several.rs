@@ -27,11 +27,10 @@ use crate::{
 /// [`BadWorld`](crate::ErrorKind::BadWorld) when the requests do not all belong to one rank; the errors of
 /// [`wait_with`](super::Request::wait_with).
 pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
-    // Mostly the first requests, or all of them, are done already. They need not be looked at again.
     let count = requests.len();
-    let mut all = requests.iter_mut().enumerate();
-    let first = all.position(|(place, request)| !request.settle_at_once(place + 1 == count));
-    let Some(first) = first else { return Ok(()) };
+    let settle = |place: usize, last| requests[place].settle_at_once(last);
+    let Some(first) = settle_in_rounds(count, settle) else { return Ok(()) };
+    // Those before it are done, and need not be looked at again.
     let rest = &mut requests[first..];
     let wait = Wait::forever().or_failure();
     let count = rest.len();
@@ -43,6 +42,40 @@ pub fn wait_all<P: Pending>(requests: &mut [P]) -> Result<()> {
     }
     rest.iter_mut().for_each(Pending::settle);
     Ok(())
+}
+
+/// Ends requests one after the other, in rounds, as long as each round ends some. `settle` ends the request in a place
+/// as [`settle_at_once`](Pending::settle_at_once) does. Returns the first place whose request is not done.
+///
+/// Mostly all of them are done already, or come at the same time.
+#[doc(hidden)]
+pub fn settle_in_rounds(
+    count: usize,
+    mut settle: impl FnMut(usize, bool) -> bool,
+) -> Option<usize> {
+    /// So many requests that are not done end a round. Each look for a message takes time.
+    const MOST: usize = 8;
+    let (mut first, mut end, mut before) = (0, count, usize::MAX);
+    loop {
+        let (mut open, mut last) = (0, first);
+        for place in first..end {
+            if settle(place, open == 0 && place + 1 == end) {
+                continue;
+            }
+            if open == 0 {
+                first = place;
+            }
+            (open, last) = (open + 1, place);
+            if open == MOST {
+                return Some(first);
+            }
+        }
+        match open {
+            0 => return None,
+            _ if open == before => return Some(first),
+            _ => (end, before) = (last + 1, open),
+        }
+    }
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`), and returns its index. A persistent request that is not

@@ -2,7 +2,7 @@
 
 use mp_core::{Error, requests::Landing};
 
-use crate::communicator::messages::{matching::Matching, store::Pattern};
+use crate::communicator::messages::{matching::Matching, posted::Posted, store::Pattern};
 
 /// What a call provides to the engine that brings messages in while the call lasts.
 pub(crate) struct Call<'c, 'b> {
@@ -12,9 +12,22 @@ pub(crate) struct Call<'c, 'b> {
     pub(crate) probe: Option<Pattern>,
     /// Whether the only work left is to wait for the message that is coming.
     pub(crate) alone: bool,
+    /// The receive with whose message the work ends. `None` for as much work as possible.
+    pub(crate) only: Option<usize>,
 }
 
 impl Call<'_, '_> {
+    /// Returns a call that provides nothing.
+    pub(crate) fn of_nothing() -> Self {
+        Self { landings: &mut [], probe: None, alone: false, only: None }
+    }
+
+    /// Returns whether the message with which the work ends has come.
+    pub(crate) fn is_over(&self, matching: &Matching) -> bool {
+        let has_ended = |place| matching.receives.get(place).is_none_or(Posted::has_ended);
+        self.only.is_some_and(has_ended)
+    }
+
     pub(crate) fn landing(
         &mut self,
         place: usize,

@@ -131,7 +131,7 @@ pub(crate) struct Engine {
     serial: u64,
     /// By rank of the world; opened when first needed.
     send_queue: Vec<Option<Box<SendQueue>>>,
-    receive_stream: Vec<Option<Box<ReceiveStream>>>,
+    pub(super) receive_stream: Vec<Option<Box<ReceiveStream>>>,
     /// Ranks from which a way is open.
     open: Vec<u32>,
     /// Opened by the first receive from any source.
@@ -298,7 +298,7 @@ impl Engine {
 
     /// Returns whether nothing is pending but this number of receives, which the caller waits for.
     #[inline(always)]
-    fn is_alone(&self, receives: usize) -> bool {
+    pub(super) fn is_alone(&self, receives: usize) -> bool {
         self.matching.receives.len() == receives
             && self.busy.is_empty()
             && self.matching.unacknowledged.is_empty()
@@ -480,7 +480,7 @@ impl Engine {
                 }
                 _ => {}
             }
-            self.progress(&mut Call { landings: &mut [], probe: None, alone: false });
+            self.progress(&mut Call::of_nothing());
             if let Err(error) = self.sleep(&[to], Waited::Room(to, course)) {
                 self.break_off_unfinished(to);
                 return Err(error);
@@ -792,12 +792,19 @@ impl Engine {
         if !self.is_alone(0) || !self.matching.store.is_empty() {
             return None;
         }
+        if !wait {
+            // To find nothing takes less time so. The channel's end is noticed by the wait that follows.
+            let way = self.receive_stream.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
+            if !way.is_early() {
+                return None;
+            }
+        }
         self.receive_line(pattern, exact, wait, into)
     }
 
     /// Receives the next message of the pattern's source if it is one line that the pattern takes. Waits for it if told to.
     #[inline(always)]
-    fn receive_line<T: Plain>(
+    pub(super) fn receive_line<T: Plain>(
         &mut self,
         pattern: Pattern,
         exact: bool,
@@ -818,8 +825,6 @@ impl Engine {
                     let call = || communicators.receive("receive", pattern);
                     way.lines.receive_called_with(wait, call).map(Some)
                 }
-                // To find nothing takes less time so. The channel's end is noticed by the wait that follows.
-                false if !way.lines.has_message() => Ok(None),
                 false => way.lines.try_receive(),
             };
             match received {
@@ -860,7 +865,7 @@ impl Engine {
 
     /// Receives the message whose first line was put back, if the pattern takes it, and waits for all of it.
     #[inline(always)]
-    fn receive_rest<T: Plain>(
+    pub(super) fn receive_rest<T: Plain>(
         &mut self,
         pattern: Pattern,
         exact: bool,
@@ -881,53 +886,6 @@ impl Engine {
         }
         way.put_back(line);
         None
-    }
-
-    /// Returns what the receive in this place waits for, if the next message from its source is for this receive or for none
-    /// that is posted, and nothing else has to be carried on before it.
-    pub(crate) fn is_next(&self, place: usize) -> Option<Pattern> {
-        let (first, wanted) = self.matching.receives.first()?;
-        (first == place && self.is_alone(self.matching.receives.len())).then_some(wanted.pattern)
-    }
-
-    /// Receives the message of the receive in this place, which [is next](Self::is_next) and whose buffer is `into`. Waits
-    /// for it if told to, which demands that no other receive is posted. Returns `None` if it is not that simple.
-    pub(crate) fn receive_posted_next<T: Plain>(
-        &mut self,
-        place: usize,
-        pattern: Pattern,
-        wait: bool,
-        into: &mut [T],
-    ) -> Option<Result<(u32, usize)>> {
-        let received = match wait {
-            true => match self.receive_line(pattern, false, true, into) {
-                Some(line) => Ok(line),
-                None => self.receive_rest(pattern, false, into)?,
-            },
-            false => self.look_for_posted(pattern, into)?,
-        };
-        self.matching.receives.remove(place);
-        Some(received)
-    }
-
-    /// Receives the next message of the pattern's source if it comes within a short time, and all of it in lines. For the
-    /// rest of a longer message, this could wait for ever: it may come only after messages that other receives must take.
-    fn look_for_posted<T: Plain>(
-        &mut self,
-        pattern: Pattern,
-        into: &mut [T],
-    ) -> Option<Result<(u32, usize)>> {
-        let source = pattern.source()? as usize;
-        let appears =
-            |engine: &Self| engine.receive_stream[source].as_ref().is_some_and(|way| way.appears());
-        if !appears(self) {
-            return None;
-        }
-        if let Some(line) = self.receive_line(pattern, false, false, into) {
-            return Some(Ok(line));
-        }
-        // It is the first line of a longer message.
-        appears(self).then(|| self.receive_rest(pattern, false, into))?
     }
 
     pub(crate) fn want<T: Plain>(&mut self, room: Option<usize>, exact: bool) -> Want {
@@ -969,7 +927,7 @@ impl Engine {
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
             return Some(arrived.envelope);
         }
-        self.progress(&mut Call { landings: &mut [], probe: Some(pattern), alone: false });
+        self.progress(&mut Call { probe: Some(pattern), ..Call::of_nothing() });
         if let Some((_, arrived)) = self.matching.store.find(pattern) {
             return Some(arrived.envelope);
         }
@@ -1054,7 +1012,17 @@ impl Engine {
 
     /// Makes whatever progress is possible here. Returns whether there was any.
     pub(crate) fn bring_on(&mut self) -> bool {
-        self.bring_on_own(&mut Call { landings: &mut [], probe: None, alone: false })
+        self.bring_on_own(&mut Call::of_nothing())
+    }
+
+    /// Brings in what has come from one rank. Returns whether there was anything.
+    pub(super) fn bring_in_from(&mut self, source: u32, call: &mut Call<'_, '_>) -> bool {
+        let Some(way) = &mut self.receive_stream[source as usize] else { return false };
+        let moved = tell_messages(|| way.pump(&self.rank, &mut self.matching, call));
+        if !self.matching.due.is_empty() {
+            self.send_acknowledgements();
+        }
+        moved
     }
 
     fn bring_on_own(&mut self, call: &mut Call<'_, '_>) -> bool {
@@ -1512,7 +1480,8 @@ impl Engine {
             let unsent = locals.iter().any(|local| local.unsent().is_some());
             let alone =
                 landings.len() == 1 && sent && !unsent && limit.is_none() && self.is_alone(1);
-            moved |= self.progress(&mut Call { landings: &mut *landings, probe: None, alone });
+            moved |=
+                self.progress(&mut Call { landings: &mut *landings, alone, ..Call::of_nothing() });
             if sent && done(self) {
                 return Ok(true);
             }
@@ -1583,7 +1552,7 @@ impl Engine {
     /// Waits until everything that waits is sent, or can't be sent.
     pub(crate) fn finish(&mut self) -> Result<()> {
         while self.has_to_send() {
-            self.progress(&mut Call { landings: &mut [], probe: None, alone: false });
+            self.progress(&mut Call::of_nothing());
             self.sleep(&[], Waited::Flush)?;
         }
         self.matching.tell().map_or(Ok(()), Err)

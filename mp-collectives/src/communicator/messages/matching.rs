@@ -322,16 +322,13 @@ impl Matching {
         (call == self.call).then_some(index as usize)
     }
 
-    /// Gives a message to the receive that has waited longest, if the message is one line and exactly what that receive
-    /// takes.
+    /// Gives a message to the receive that has waited longest for one from this rank, if the message is one line and
+    /// exactly what that receive takes.
     #[inline(always)]
     pub(crate) fn take_line(&mut self, from: u32, line: &Line) -> bool {
-        let Some((place, Wanted { pattern, want, .. })) = self.receives.first() else {
+        let Some((place, Wanted { pattern, want, .. })) = self.receives.first_from(from) else {
             return false;
         };
-        if pattern.source().is_some_and(|source| source != from) {
-            return false;
-        }
         let Want { fingerprint, size, room, exact, .. } = *want;
         let Some(count) = pattern.count_in(line, fingerprint, size, room, exact) else {
             return false;
@@ -342,14 +339,11 @@ impl Matching {
         true
     }
 
-    /// Returns the receive that has waited longest, and how many elements and bytes the message has that begins with
-    /// this line, if it comes in lines or chunks and is exactly what that receive takes.
+    /// Returns the receive that has waited longest for a message from this rank, and how many elements and bytes the
+    /// message has that begins with this line, if it comes in lines or chunks and is exactly what that receive takes.
     #[inline(always)]
     pub(crate) fn wants(&self, from: u32, line: &Line) -> Option<(usize, usize, usize)> {
-        let (place, Wanted { pattern, want, .. }) = self.receives.first()?;
-        if pattern.source().is_some_and(|source| source != from) {
-            return None;
-        }
+        let (place, Wanted { pattern, want, .. }) = self.receives.first_from(from)?;
         let Want { fingerprint, size, room, exact, .. } = *want;
         let (count, bytes) = pattern.length_in(line, fingerprint, size, room, exact)?;
         Some((place, count, bytes))

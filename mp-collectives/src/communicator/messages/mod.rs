@@ -33,6 +33,7 @@
 //! | `eager` | which messages come unasked |
 //! | `listening` | the ranks that may send to a receive from any source |
 //! | `engine` | moves messages while a call lasts |
+//! | `short_wait` | the short way of a wait for a posted receive |
 //! | `call` | what a call lends to the engine |
 //! | `owner`, `loan` | the rank's calls have the engine, or a communication thread does |
 //! | `background` | the engine as a part of every wait of its rank |
@@ -55,5 +56,6 @@ pub(crate) mod owner;
 pub(crate) mod posted;
 pub(crate) mod receive_stream;
 pub(crate) mod send_queue;
+pub(crate) mod short_wait;
 pub(crate) mod store;
 pub(crate) mod wire;

@@ -26,7 +26,7 @@ use std::{
 };
 
 use mp_core::{
-    Plain, Rank, Result,
+    Rank,
     progress::{Advanced, Helper, Lent, ring},
 };
 
@@ -261,7 +261,7 @@ impl Working<'_> {
 
     /// Makes the waits of the rank bring the engine on, or no longer, as its state demands.
     #[inline]
-    fn register(&mut self) {
+    pub(super) fn register(&mut self) {
         let engine = &mut *self.engine;
         if engine.joined != engine.registered {
             engine.registered = engine.joined;
@@ -270,28 +270,6 @@ impl Working<'_> {
                 false => self.owner.background.rest(),
             }
         }
-    }
-
-    /// Receives the message of a receive that is posted in this place and has this buffer, if that is possible without work
-    /// on other operations. `last` says that the caller waits for nothing else. Returns its source, tag and count.
-    #[inline]
-    pub(crate) fn receive_posted<T: Plain>(
-        &mut self,
-        place: usize,
-        last: bool,
-        into: &mut [T],
-    ) -> Option<Result<(u32, u32, usize)>> {
-        let pattern = self.is_next(place)?;
-        let source = pattern.source()?;
-        let (joined, alone) = (self.joined, self.matching.receives.len() == 1);
-        if last && alone {
-            // This wait is for all that is pending here.
-            self.joined = false;
-            self.register();
-        }
-        let received = self.receive_posted_next(place, pattern, last && alone, into);
-        self.joined = joined && (received.is_none() || !alone || self.is_under_way());
-        Some(received?.map(|(tag, count)| (source, tag, count)))
     }
 }
 

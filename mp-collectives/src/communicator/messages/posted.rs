@@ -225,6 +225,15 @@ impl Receives {
         Some((self.first, self.wanted(self.first)?))
     }
 
+    /// Returns the receive that has waited longest of those that may take a message from this rank. It is not found
+    /// behind many others.
+    #[inline(always)]
+    pub(crate) fn first_from(&self, source: u32) -> Option<(usize, &Wanted)> {
+        const LOOKED_AT: usize = 8;
+        let mut waiting = self.waiting().take(LOOKED_AT);
+        waiting.find(|(_, wanted)| wanted.pattern.looks_at(source))
+    }
+
     /// Returns those that wait, in the order of posting.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (usize, &Wanted)> {
         iter::successors(self.first(), |&(place, _)| {

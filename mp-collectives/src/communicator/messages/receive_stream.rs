@@ -238,6 +238,29 @@ pub(crate) struct ReceiveStream {
     finalized: bool,
     /// The notice that the other rank has of what may come.
     notice: u64,
+    early: Early,
+}
+
+/// Whether a message is mostly there before its receive is posted. If not, a look when the receive is posted would only
+/// take the line away from the sender, which is about to write it.
+#[derive(Default)]
+struct Early {
+    /// Whether the last look has found a message.
+    found: bool,
+    /// The number of receives since the last look.
+    passed: u8,
+}
+
+impl Early {
+    /// After so many receives there is a look in any case.
+    const PASSED: u8 = 16;
+
+    /// Returns whether the next receive is to look for its message.
+    #[inline(always)]
+    fn is_likely(&mut self) -> bool {
+        self.passed = if self.found || self.passed == Self::PASSED { 0 } else { self.passed + 1 };
+        self.passed == 0
+    }
 }
 
 impl ReceiveStream {
@@ -263,6 +286,7 @@ impl ReceiveStream {
             end_is_known: false,
             finalized: false,
             notice: 0,
+            early: Early::default(),
         };
         way.set_notice(matching);
         Ok(way)
@@ -284,6 +308,15 @@ impl ReceiveStream {
         self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
     }
 
+    /// Looks for a message before a receive is posted, if it is likely to be there.
+    #[inline(always)]
+    pub(crate) fn is_early(&mut self) -> bool {
+        self.early.is_likely() && {
+            self.early.found = self.lines.has_message();
+            self.early.found
+        }
+    }
+
     /// Returns whether a part of a message has come.
     pub(crate) fn is_in_a_message(&self) -> bool {
         self.body.is_some()
@@ -294,12 +327,22 @@ impl ReceiveStream {
         self.head = Some(line);
     }
 
-    /// Looks for a short time for the next message. Returns whether its first line is there or, if that was put back, all lines
-    /// behind that.
+    /// Looks for a short time for what comes next: the first line of a message, or its next piece. Of lines, the last is
+    /// looked at. Returns whether it is there.
     pub(crate) fn appears(&self) -> bool {
-        match &self.head {
-            None => self.lines.appear(1),
-            Some(line) => line.is_in_lines() && self.lines.appear(line.lines_behind()),
+        let chunk = || self.chunks.as_ref().is_none_or(|chunks| chunks.appear(1));
+        match (&self.body, &self.head) {
+            (Some(body), _) => match body.kind {
+                Kind::Chunks | Kind::Moved => chunk(),
+                Kind::Cells => body.next.is_some() || self.lines.appear(1),
+                _ => {
+                    let left = body.envelope.bytes.saturating_sub(body.got);
+                    self.lines.appear(left.div_ceil(LINE) as u64)
+                }
+            },
+            (None, Some(line)) if line.is_in_chunks() => chunk(),
+            (None, Some(line)) => self.lines.appear(line.lines_behind()),
+            (None, None) => self.lines.appear(1),
         }
     }
 
@@ -380,6 +423,9 @@ impl ReceiveStream {
         // The number of rounds is limited, because a sender that is as fast could keep this going although what the
         // call waits for has come.
         for _ in 0..BURST {
+            if call.is_over(matching) {
+                return moved;
+            }
             self.set_notice(matching);
             if self.body.is_some() {
                 moved |= self.pull_body(rank, matching, call);

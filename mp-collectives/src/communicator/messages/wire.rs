@@ -428,11 +428,6 @@ impl Line {
         self.kind_byte() == Kind::Rendezvous as u8
     }
 
-    /// Returns whether it begins a message of several lines.
-    pub(crate) fn is_in_lines(&self) -> bool {
-        self.kind_byte() == Kind::Lines as u8
-    }
-
     /// Returns whether it begins a message whose elements come in chunks, unless it is taken on loan.
     pub(crate) fn is_in_chunks(&self) -> bool {
         [Kind::Chunks as u8, Kind::Lent as u8].contains(&self.kind_byte())

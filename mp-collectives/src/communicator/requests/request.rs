@@ -15,6 +15,7 @@ use mp_core::{
 use crate::communicator::{
     messages::engine::{Engine, Handle},
     messages::matching::Sending,
+    messages::posted::Posted,
     messages::send_queue::{Cargo, Course, Kept, Step},
     point_to_point::{Communicator, Stream, status},
     requests::home::Home,
@@ -588,13 +589,13 @@ impl<B: BufferMut> Pending for ReceiveOperation<B> {
         };
         let Place { home, handle } = place;
         let (at, mut engine) = (handle.place(), home.engine.work());
-        if engine.matching.receives.wanted(at).is_none() {
+        let Some(received) = engine.receive_posted(at, last, buffer) else {
+            let has_ended = engine.matching.receives.get(at).is_none_or(Posted::has_ended);
             drop(engine);
-            self.settle();
+            if has_ended {
+                self.settle();
+            }
             return self.ticket.is_none();
-        }
-        let Some(received) = engine.receive_posted(at, last, buffer.elements_mut()) else {
-            return false;
         };
         drop(engine);
         let outcome = match received {
