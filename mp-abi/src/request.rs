@@ -307,28 +307,7 @@ impl Request {
     ///
     /// # Safety
     /// The data can be read, and nobody writes to it, until the request is complete.
-    #[inline(always)]
     pub unsafe fn send(
-        comm: &Comm,
-        data: Data<'_>,
-        to: c_int,
-        tag: c_int,
-        mode: Mode,
-    ) -> Result<Handle, Error> {
-        if mode == Mode::Standard && is_sent_at_once(comm, data, to, tag) {
-            return Ok(sent());
-        }
-        // SAFETY: the caller says so.
-        unsafe { Self::send_otherwise(comm, data, to, tag, mode) }
-    }
-
-    /// Works like [`send`](Self::send), for what is not sent at once. A function of its own, because what builds a
-    /// request and copies it waits for all earlier stores, also for those of messages.
-    ///
-    /// # Safety
-    /// As for `send`.
-    #[inline(never)]
-    unsafe fn send_otherwise(
         comm: &Comm,
         data: Data<'_>,
         to: c_int,
@@ -654,22 +633,10 @@ fn sent_or<T>(sent: mp_core::Result<T>) -> Completed {
     }
 }
 
-/// Sends a message that is in one piece, if that needs no request.
-#[inline(always)]
-fn is_sent_at_once(comm: &Comm, data: Data<'_>, to: c_int, tag: c_int) -> bool {
-    if let (Some(plain), Ok(tag), Ok(Some(to))) =
-        (data.plain(), sent_tag(tag), comm.destination(to))
-    {
-        return comm.communicator.send_without_request(plain, to, tag);
-    }
-    false
-}
-
 /// Begins a send. Returns `None` if it is complete.
 ///
 /// # Safety
 /// As for [`Request::send`].
-#[inline(always)]
 unsafe fn begin_send(
     comm: &Comm,
     data: Data<'_>,
@@ -681,6 +648,7 @@ unsafe fn begin_send(
     let Some(to) = comm.destination(to)? else { return Ok(None) };
     let communicator = &comm.communicator;
     let active = match (mode, data.plain()) {
+        (Mode::Standard, Some(plain)) if communicator.send_without_request(plain, to, tag) => None,
         (Mode::Buffered, _) => {
             buffered::send(comm, data, to, tag)?;
             None

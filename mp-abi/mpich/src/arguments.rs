@@ -84,7 +84,7 @@ impl<K: Kind> Changed<K> {
     ///
     /// # Safety
     /// The address is null, or there are `count` numbers.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn new(to: *mut c_int, count: c_int) -> Self {
         // SAFETY: the caller says so.
         let make = |place| handle::<K>(unsafe { *to.add(place) });

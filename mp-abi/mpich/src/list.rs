@@ -13,8 +13,7 @@ pub struct List<T> {
 
 impl<T: Copy> List<T> {
     /// Makes a list of this length. Elements are empty but those that are made of the array's.
-    // Always inlined, so that the list is made where it stays.
-    #[inline(always)]
+    #[inline]
     pub fn new(length: usize, empty: T, make: impl Fn(usize) -> T) -> Self {
         let mut list = Self { few: [empty; FEW], many: Vec::new(), length };
         match list.few.get_mut(..length) {

@@ -306,46 +306,14 @@ impl RingSender {
     /// Publishes as [`publish`](Self::publish) does, in a ring whose slots have this layout.
     #[inline(always)]
     pub(crate) fn publish_in(&mut self, slot: NonNull<u8>, place: Place) {
-        self.number(slot, place, self.tail);
-        self.pass(slot, place);
-    }
-
-    /// Publishes as many messages as `count` says, from that in the reserved slot on. There is known room for all of
-    /// them. `write` writes one of them, given its number among them, into its slot. The first comes last, so that a
-    /// receiver that sees it sees all of them, and does not take lines away while the others are written.
-    #[inline(always)]
-    pub(crate) fn publish_together(
-        &mut self,
-        count: u64,
-        place: Place,
-        mut write: impl FnMut(u64, NonNull<u8>),
-    ) {
-        let (first, position) = (self.cursor.slot(), self.tail);
-        self.pass(first, place);
-        for message in 1..count {
-            let slot = self.cursor.slot();
-            write(message, slot);
-            self.publish_in(slot, place);
-        }
-        write(0, first);
-        self.number(first, place, position);
-    }
-
-    /// Gives a slot the number of the message in this position.
-    #[inline(always)]
-    fn number(&self, slot: NonNull<u8>, place: Place, position: u64) {
+        let sent = self.tail + 1;
         // SAFETY: callers pass a slot that `reserve` or `look` returned, and the layout of the ring's slots.
         let header = unsafe { self.ring.slots.header_at(slot, place.header) };
         // Release: pairs with the Acquire in `RingReceiver::peek`: a receiver that sees the number sees the whole
         // message. This store directly follows those of the message. With stores to this end's own words in between,
         // the processor would change lines twice as often, and each store waits for the stores before it.
-        header.seq.store((position + 1) as u32, Ordering::Release);
-    }
-
-    /// Goes on to the slot behind this one, which was the next.
-    #[inline(always)]
-    fn pass(&mut self, slot: NonNull<u8>, place: Place) {
-        self.tail += 1;
+        header.seq.store(sent as u32, Ordering::Release);
+        self.tail = sent;
         let stops = self.cursor.advance(slot, place.stride);
         if let Some(ahead) = self.cursor.ahead() {
             prefetch_to_write(ahead);

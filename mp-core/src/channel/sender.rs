@@ -611,28 +611,6 @@ impl<T: Plain> Sender<T> {
         self.ring.reserve().is_some_and(|slot| self.write_and_publish(slot, write).is_ok())
     }
 
-    /// Sends as many messages as `count` says, at least one, if there are known free slots for all of them. `write`
-    /// writes each, given its number among them. A receiver that sees the first sees all of them. Returns whether they
-    /// were sent, as [`send_in_place_at_once`](Self::send_in_place_at_once) does.
-    #[doc(hidden)]
-    #[inline(always)]
-    pub fn send_together_at_once(
-        &mut self,
-        count: u64,
-        mut write: impl FnMut(u64, &mut T),
-    ) -> bool {
-        if self.ring.known_room() < count {
-            return false;
-        }
-        let place = const { Place::of_single::<T>() };
-        // SAFETY: as in `write_and_publish`: the ring passes slots of this sender that are not published yet.
-        let write = |message, slot: NonNull<u8>| unsafe {
-            write(message, slot.add(place.payload).cast::<T>().as_mut());
-        };
-        self.ring.publish_together(count, place, write);
-        self.glance.quiet() || self.attend_or_fail().is_ok()
-    }
-
     /// Returns how many messages [`send_in_place_at_once`](Self::send_in_place_at_once) can send now.
     #[doc(hidden)]
     #[inline(always)]

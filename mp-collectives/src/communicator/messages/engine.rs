@@ -792,13 +792,6 @@ impl Engine {
         if !self.is_alone(0) || !self.matching.store.is_empty() {
             return None;
         }
-        if !wait {
-            // To find nothing takes less time so. The channel's end is noticed by the wait that follows.
-            let way = self.receive_stream.get_mut(pattern.source()? as usize)?.as_deref_mut()?;
-            if !way.is_early() {
-                return None;
-            }
-        }
         self.receive_line(pattern, exact, wait, into)
     }
 
@@ -825,6 +818,8 @@ impl Engine {
                     let call = || communicators.receive("receive", pattern);
                     way.lines.receive_called_with(wait, call).map(Some)
                 }
+                // To find nothing takes less time so. The channel's end is noticed by the wait that follows.
+                false if !way.lines.has_message() => Ok(None),
                 false => way.lines.try_receive(),
             };
             match received {

@@ -225,12 +225,21 @@ impl Receives {
         Some((self.first, self.wanted(self.first)?))
     }
 
-    /// Returns the receive that has waited longest of those that may take a message from this rank. It is not found
-    /// behind many others.
+    /// Returns the receive that has waited longest of those that may take a message from this rank.
     #[inline(always)]
     pub(crate) fn first_from(&self, source: u32) -> Option<(usize, &Wanted)> {
-        const LOOKED_AT: usize = 8;
-        let mut waiting = self.waiting().take(LOOKED_AT);
+        let first = self.first()?;
+        match first.1.pattern.looks_at(source) {
+            true => Some(first),
+            false => self.first_behind(source),
+        }
+    }
+
+    /// Finds it behind others, unless they are many.
+    #[inline(never)]
+    fn first_behind(&self, source: u32) -> Option<(usize, &Wanted)> {
+        const MANY: usize = 8;
+        let mut waiting = self.waiting().take(MANY);
         waiting.find(|(_, wanted)| wanted.pattern.looks_at(source))
     }
 

@@ -238,29 +238,6 @@ pub(crate) struct ReceiveStream {
     finalized: bool,
     /// The notice that the other rank has of what may come.
     notice: u64,
-    early: Early,
-}
-
-/// Whether a message is mostly there before its receive is posted. If not, a look when the receive is posted would only
-/// take the line away from the sender, which is about to write it.
-#[derive(Default)]
-struct Early {
-    /// Whether the last look has found a message.
-    found: bool,
-    /// The number of receives since the last look.
-    passed: u8,
-}
-
-impl Early {
-    /// After so many receives there is a look in any case.
-    const PASSED: u8 = 16;
-
-    /// Returns whether the next receive is to look for its message.
-    #[inline(always)]
-    fn is_likely(&mut self) -> bool {
-        self.passed = if self.found || self.passed == Self::PASSED { 0 } else { self.passed + 1 };
-        self.passed == 0
-    }
 }
 
 impl ReceiveStream {
@@ -286,7 +263,6 @@ impl ReceiveStream {
             end_is_known: false,
             finalized: false,
             notice: 0,
-            early: Early::default(),
         };
         way.set_notice(matching);
         Ok(way)
@@ -306,15 +282,6 @@ impl ReceiveStream {
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.head.is_none() && self.body.is_none() && self.end.is_none() && !self.finalized
-    }
-
-    /// Looks for a message before a receive is posted, if it is likely to be there.
-    #[inline(always)]
-    pub(crate) fn is_early(&mut self) -> bool {
-        self.early.is_likely() && {
-            self.early.found = self.lines.has_message();
-            self.early.found
-        }
     }
 
     /// Returns whether a part of a message has come.

@@ -628,27 +628,20 @@ impl SendQueue {
     pub(crate) fn send_lines(&mut self, envelope: &Envelope, bytes: &[u8]) -> bool {
         let Envelope { context, tag, fingerprint, count, .. } = *envelope;
         let Some((first, rest)) = bytes.split_at_checked(FIRST) else { return false };
-        let lines = 1 + rest.len().div_ceil(LINE) as u64;
-        let write = |line: u64, words: &mut Words| {
-            let Some(behind) = (line as usize).checked_sub(1) else {
-                let address = wire::address(context, tag);
-                return Line::of_mut(words).put_first(
-                    address,
-                    fingerprint,
-                    count,
-                    bytes.len(),
-                    first,
-                );
-            };
-            let piece = &rest[behind * LINE..];
-            let line: &mut [u8; LINE] = bytemuck::cast_mut(words);
-            match piece.first_chunk() {
-                // This needs no call.
-                Some(whole) => *line = *whole,
-                None => line[..piece.len()].copy_from_slice(piece),
-            }
-        };
-        self.is_ready_for(fingerprint) && self.channels.lines.send_together_at_once(lines, write)
+        let lines = &mut self.channels.lines;
+        if lines.known_room() < 1 + rest.len().div_ceil(LINE) as u64 {
+            return false;
+        }
+        let begun = self.send_line(fingerprint, |line| {
+            line.put_first(wire::address(context, tag), fingerprint, count, bytes.len(), first);
+        });
+        // If a line can't be sent, no rank is left that could receive it.
+        begun
+            && rest.chunks(LINE).all(|piece| {
+                self.channels.lines.send_in_place_at_once(|words| {
+                    bytes_of_mut(words)[..piece.len()].copy_from_slice(piece);
+                })
+            })
     }
 
     /// Returns whether a message of this type could be sent at once, if there were room.

@@ -32,7 +32,10 @@ impl Working<'_> {
         buffer: &mut B,
     ) -> Option<Result<Received>> {
         let receives = &self.matching.receives;
-        let posted = receives.get(place).filter(|posted| !posted.has_ended())?;
+        let posted = receives.get(place)?;
+        if posted.has_ended() {
+            return None;
+        }
         let (pattern, pending) = (posted.pattern(), receives.len());
         let source = pattern.source()?;
         if !self.is_alone(pending) {
@@ -82,13 +85,13 @@ impl Engine {
         let appears = |engine: &Self| {
             engine.receive_stream[source as usize].as_ref()?.appears().then_some(())
         };
-        appears(self)?;
-        if is_next
-            && let Some((tag, count)) =
-                self.receive_line(pattern, false, false, buffer.elements_mut())
-        {
-            self.matching.receives.remove(place);
-            return Some(Ok((source, tag, count)));
+        if is_next {
+            appears(self)?;
+            let into = buffer.elements_mut();
+            if let Some((tag, count)) = self.receive_line(pattern, false, false, into) {
+                self.matching.receives.remove(place);
+                return Some(Ok((source, tag, count)));
+            }
         }
         self.matching.expect(iter::once(place));
         loop {

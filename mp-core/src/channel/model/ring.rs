@@ -11,7 +11,7 @@ use crate::{
         slots::{MOVED, SlotHeader},
     },
     segment::BlockKey,
-    sync::{Ordering, explore},
+    sync::explore,
 };
 
 type RingArena = Arena<RingControl, SlotHeader>;
@@ -170,47 +170,6 @@ fn what_was_published_before_the_end_is_received() {
         let received = got.expect("the message was published before the end");
         assert_eq!(read(&receiver, received), 7);
         receiver.release(received);
-        sending.join().unwrap();
-        drop(arena);
-    });
-}
-
-/// Sends three messages together, in a ring that they fill, again and again.
-#[test]
-fn who_sees_the_first_of_several_sees_all() {
-    const COUNT: u64 = 3;
-    explore(6, || {
-        let arena = arena(COUNT);
-        let (mut sender, receiver) = ends(&arena);
-        let slots = arena.slots;
-        let sending = thread::spawn(move || {
-            for turn in 0..2 {
-                while sender.known_room() < COUNT {
-                    sender.look(false).unwrap();
-                    yield_now();
-                }
-                sender.publish_together(COUNT, slots.place(), |message, slot| {
-                    let message = turn * COUNT + message;
-                    // SAFETY: the slot belongs to the sender until it is published.
-                    unsafe {
-                        let header = slots.header(slot);
-                        header.race.writing();
-                        header.len.store(message as u32, Ordering::Relaxed);
-                        slots.payload(slot).cast().write(message);
-                    }
-                });
-            }
-        });
-        for turn in 0..2 {
-            let mut next = receive(&receiver);
-            for message in 0..COUNT {
-                assert_eq!(read(&receiver, next), turn * COUNT + message);
-                receiver.release(next);
-                if message + 1 < COUNT {
-                    next = receiver.receive().expect("it is there with the first");
-                }
-            }
-        }
         sending.join().unwrap();
         drop(arena);
     });
