@@ -55,8 +55,9 @@ fn everybody_to_everybody() {
 #[test]
 fn posted_receives_are_waited_for_in_any_order() {
     const ROUNDS: u64 = 60;
-    // In one line, in several, and in chunks.
-    const LENGTHS: [usize; 9] = [0, 1, 5, 6, 7, 40, 50, 51, 700];
+    // In one line, in several, and in one or several cells and chunks.
+    const LENGTHS: [usize; 11] = [0, 1, 5, 6, 7, 40, 50, 51, 700, 2100, LONGEST];
+    const LONGEST: usize = 9000;
     for size in SIZES {
         on_all(size, |rank| {
             let world = Communicator::world(rank);
@@ -91,7 +92,11 @@ fn posted_receives_are_waited_for_in_any_order() {
                         }
                         (_, _, Some(number)) => {
                             let (from, _, tag, _) = messages[number];
-                            receives.push(world.nonblocking_receive(vec![0u64; 700], from, tag));
+                            receives.push(world.nonblocking_receive(
+                                vec![0u64; LONGEST],
+                                from,
+                                tag,
+                            ));
                             wanted_left.pop();
                         }
                         _ => {}

@@ -355,3 +355,34 @@ fn watch(
     let poll = || enough().then_some(());
     rank.context().wait_unless(wait, doing, &flags, poll).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settles requests, of which each becomes done at a look with this number.
+    fn settled(at: &[u32]) -> (Option<usize>, Vec<(usize, bool)>) {
+        let (mut looks, mut calls) = (vec![0; at.len()], Vec::new());
+        let first = settle_in_rounds(at.len(), |place, last| {
+            looks[place] += 1;
+            calls.push((place, last));
+            looks[place] > at[place]
+        });
+        (first, calls)
+    }
+
+    #[test]
+    fn rounds_go_on_while_they_end_requests() {
+        assert_eq!(settled(&[]), (None, vec![]));
+        assert_eq!(settled(&[0, 0]), (None, vec![(0, false), (1, true)]));
+        // The second request is the last that is left, in the second round.
+        let calls = vec![(0, false), (1, false), (2, false), (1, true)];
+        assert_eq!(settled(&[0, 1, 0]), (None, calls));
+        // The second round ends none.
+        let (first, calls) = settled(&[0, 9, 0, 9, 0]);
+        assert_eq!((first, &calls[5..]), (Some(1), &[(1, false), (2, false), (3, false)][..]));
+        // The first round ends before all places.
+        let (first, calls) = settled(&[9; 100]);
+        assert_eq!((first, calls.len()), (Some(0), 8));
+    }
+}
