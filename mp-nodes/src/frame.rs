@@ -51,6 +51,9 @@ pub(crate) struct Batch {
     frames: Vec<u8>,
 }
 
+/// Room for some frames behind the bytes of a message.
+const BESIDE: usize = 64;
+
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
         self.frames.is_empty()
@@ -68,17 +71,20 @@ impl Batch {
         }
     }
 
-    /// Returns where the bytes of messages and outcomes are appended, each before its frame is added.
-    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// Adds the bytes of a message or an outcome, before its frame is added.
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.reserve(bytes.len() + BESIDE);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Returns the message of the interconnect, and leaves an empty batch.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
-        let Self { mut bytes, frames } = std::mem::take(self);
-        bytes.extend_from_slice(&frames);
-        bytes.extend_from_slice(&(frames.len() as u64).to_le_bytes());
-        bytes
+        let len = self.frames.len();
+        let mut message = std::mem::take(&mut self.bytes);
+        message.reserve(len + size_of::<u64>());
+        message.append(&mut self.frames);
+        message.extend_from_slice(&(len as u64).to_le_bytes());
+        message
     }
 }
 
@@ -171,7 +177,7 @@ mod tests {
         fn frames_come_out_as_they_went_in(sent in proptest::collection::vec(frames(), 0..20)) {
             let mut batch = Batch::default();
             for (frame, bytes) in &sent {
-                batch.bytes().extend_from_slice(bytes);
+                batch.add_bytes(bytes);
                 batch.add(frame);
             }
             prop_assert_eq!(batch.is_empty(), sent.is_empty());

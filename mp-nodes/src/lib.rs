@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `world` | the call that runs a node's ranks as threads |
 //! | `nodes` | the nodes that have joined, also those of `mprun --nodes`, whose ranks are processes |
-//! | `relay`, `frame` | what carries messages between nodes, and what relays send each other |
+//! | `relay`, `lines`, `frame` | what carries messages between nodes, the channels that it carries, and what relays send each other |
 //! | `service` | the threads that work a relay: its own, and ranks that wait |
 //! | `interconnect` | what a relay needs of what connects the nodes |
 //! | `engine`, `in_memory` | the two interconnects |
@@ -28,6 +28,7 @@ mod error;
 mod frame;
 mod in_memory;
 mod interconnect;
+mod lines;
 mod nodes;
 mod relay;
 mod service;

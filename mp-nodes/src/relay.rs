@@ -12,15 +12,16 @@
 //! message with everything to each other node, and passes on what has arrived. These are not the rounds of the ranks, which
 //! are their calls of `run`; `mp-core/src/world/rounds.rs` says how nodes begin and end those together.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use mp_core::bridge::{Bridge, Crossing, Ended, Gone, Left, Part, Taken, Title};
+use mp_core::bridge::{Bridge, Crossing, Ended, Gone, Left, Lent, Part, Taken, Title};
 use mp_core::{ErrorKind, SegmentError};
 
 use crate::{
     error::{Error, Result},
     frame::{Batch, Frame, Frames},
     interconnect::{Arrived, Interconnect},
+    lines::{Line, Lines},
 };
 
 /// The tag of messages of frames.
@@ -31,19 +32,6 @@ const ALONE: u32 = 1;
 const LONG_MESSAGE: usize = 32 << 10;
 /// A message of frames is sent when it has this many bytes, before its round is over.
 const LONG: usize = 256 << 10;
-
-/// A channel that crosses to another node, and whose end here is open.
-#[derive(Debug)]
-struct Line {
-    part: Part,
-    /// Which one it is among those with its name and ranks.
-    turn: u32,
-    /// The number that the other node has given to it, if that node has told.
-    theirs: Option<u32>,
-    node: usize,
-    /// The notice that the other node knows.
-    notice: u64,
-}
 
 /// What this node knows of a node, be it itself or another one.
 #[derive(Debug, Default)]
@@ -64,6 +52,46 @@ impl Node {
     /// Returns whether it has left the round of the ranks that begins after this many.
     fn has_left(&self, rounds: u32) -> bool {
         self.left > rounds
+    }
+
+    /// Adds a frame to what goes to it, unless it was lost.
+    fn tell(&mut self, frame: &Frame) {
+        if !self.lost {
+            self.out.add(frame);
+        }
+    }
+
+    /// Sends what goes to it. Returns whether there was anything.
+    fn flush(&mut self, node: usize, connection: &mut dyn Interconnect) -> Result<bool> {
+        let any = !self.out.is_empty();
+        if any {
+            connection.send(node, FRAMES, Box::new(self.out.finish()))?;
+        }
+        Ok(any)
+    }
+
+    /// Adds a message of a rank to what goes to it, or sends it alone.
+    fn pass_on(
+        &mut self,
+        node: usize,
+        connection: &mut dyn Interconnect,
+        (line, taken, message): (u32, Taken, Lent),
+    ) -> Result<()> {
+        let bytes = message.as_ref();
+        if bytes.len() >= LONG_MESSAGE {
+            self.tell(&Frame::Apart { line, taken });
+            self.flush(node, connection)?;
+            return match self.lost {
+                true => Ok(()),
+                false => connection.send(node, ALONE, Box::new(message)),
+            };
+        }
+        self.out.add_bytes(bytes);
+        self.tell(&Frame::Message { line, taken, bytes: bytes.len() as u64 });
+        if self.out.len() >= LONG {
+            self.flush(node, connection)?;
+        }
+        Ok(())
     }
 }
 
@@ -93,16 +121,14 @@ pub(crate) struct Turn {
 #[derive(Debug)]
 pub(crate) struct Relay {
     connection: Box<dyn Interconnect>,
-    /// Channels, by the numbers that this node has given to them. They are closed before the bridge is.
-    lines: BTreeMap<u32, Line>,
+    /// They are closed before the bridge is.
+    lines: Lines,
     bridge: Bridge,
-    /// The number of the next channel.
-    next: u32,
     /// How many channels of a name there were between two ranks.
     turns: HashMap<Title, u32>,
-    /// The channels here, by node and by the number that the node has given to them.
-    theirs: HashMap<(usize, u32), u32>,
     nodes: Vec<Node>,
+    /// The number of this node.
+    here: usize,
     /// The ranks of this node that have ended, and of which the other nodes have not heard.
     ending: Vec<Ended>,
     /// Those that are gone, and of which the other nodes have not heard.
@@ -120,15 +146,14 @@ pub(crate) struct Relay {
 impl Relay {
     /// Makes the relay of a node.
     pub(crate) fn new(connection: Box<dyn Interconnect>, bridge: Bridge) -> Self {
-        let (nodes, ranks) = (connection.nodes(), bridge.size());
+        let (here, nodes, ranks) = (connection.node(), connection.nodes(), bridge.size());
         Self {
             connection,
             bridge,
-            lines: BTreeMap::new(),
-            next: 0,
+            lines: Lines::default(),
             turns: HashMap::new(),
-            theirs: HashMap::new(),
             nodes: std::iter::repeat_with(Node::default).take(nodes).collect(),
+            here,
             ending: Vec::new(),
             going: Vec::new(),
             gone: vec![false; ranks],
@@ -157,7 +182,7 @@ impl Relay {
             self.tell_all(&Frame::Ended { ended: Ended::lost(rank), bytes: 0 });
             self.tell_all(&Frame::Gone(Gone::lost(rank)));
         }
-        let here = self.connection.node();
+        let here = self.here;
         for node in (0..self.nodes.len()).filter(|&node| node != here) {
             // A node that can't be told must not keep the next one from being told.
             let _ = self.flush(node);
@@ -213,7 +238,7 @@ impl Relay {
         let ranks = self.bridge.ranks_of(node);
         self.unburied.retain(|gone| !ranks.contains(&gone.rank));
         // The slots of shared channels are lost with it.
-        for part in self.remove_all(|line| line.node == node && line.part.other().is_none()) {
+        for part in self.lines.remove_all(|line| line.node == node && line.part.other().is_none()) {
             part.close_as_lost();
         }
         for rank in self.bridge.ranks_of(node) {
@@ -226,16 +251,9 @@ impl Relay {
 
     /// Closes the ends here of all channels to and from a rank of another node that is lost or gone.
     fn close(&mut self, rank: u32, left: Left) {
-        for part in self.remove_all(|line| line.part.other() == Some(rank)) {
+        for part in self.lines.remove_all(|line| line.part.other() == Some(rank)) {
             part.close(left);
         }
-    }
-
-    /// Forgets some channels. Returns their ends here.
-    fn remove_all(&mut self, which: impl Fn(&Line) -> bool) -> Vec<Part> {
-        let lines = self.lines.iter().filter(|(_, line)| which(line));
-        let lines: Vec<_> = lines.map(|(&line, _)| line).collect();
-        lines.into_iter().filter_map(|line| self.remove(line)).collect()
     }
 
     /// Does what there is to do. Returns whether there was anything.
@@ -272,10 +290,9 @@ impl Relay {
     /// anything.
     fn bring_all_on(&mut self) -> Result<bool> {
         let mut moved = self.find()? | self.tell_ballots()?;
-        let mut next = 0;
-        while let Some((&line, _)) = self.lines.range(next..).next() {
-            moved |= self.bring_on(line)?;
-            next = line + 1;
+        self.lines.tidy();
+        for place in 0..self.lines.places() {
+            moved |= self.bring_on(place)?;
         }
         Ok(moved)
     }
@@ -297,9 +314,9 @@ impl Relay {
         self.going.extend(self.bridge.gone()?);
         let mut moved = self.bring_all_on()?;
         moved |= self.tell_ends()?;
-        let here = self.connection.node();
-        if left > self.nodes[here].left && self.ending.is_empty() && self.lines.is_empty() {
-            self.nodes[here].left = left;
+        let here = &mut self.nodes[self.here];
+        if left > here.left && self.ending.is_empty() && self.lines.len() == 0 {
+            here.left = left;
             self.tell_all(&Frame::Left { rounds: left });
             moved = true;
         }
@@ -329,7 +346,7 @@ impl Relay {
             self.tell_all(&Frame::Failed(failed));
         }
         // What this node tells after it has left a round belongs to the next one.
-        let has_left = self.nodes[self.connection.node()].left > self.rounds;
+        let has_left = self.nodes[self.here].left > self.rounds;
         if !has_left && let Some(rank) = self.bridge.failing()? {
             self.tell_all(&Frame::Failing { rank });
         }
@@ -341,7 +358,7 @@ impl Relay {
     fn tell_ends(&mut self) -> Result<bool> {
         let mut any = false;
         for ended in std::mem::take(&mut self.ending) {
-            if self.lines.values().any(|line| line.part.rank() == Some(ended.rank)) {
+            if self.lines.iter().any(|line| line.part.rank() == Some(ended.rank)) {
                 self.ending.push(ended);
                 continue;
             }
@@ -349,7 +366,7 @@ impl Relay {
             let mut outcome = Vec::new();
             self.bridge.outcome(ended.rank, &mut outcome)?;
             for node in self.others() {
-                self.nodes[node].out.bytes().extend_from_slice(&outcome);
+                self.nodes[node].out.add_bytes(&outcome);
                 self.tell(node, &Frame::Ended { ended, bytes: outcome.len() as u64 });
             }
             any = true;
@@ -394,14 +411,14 @@ impl Relay {
 
     /// Returns the other nodes that are not lost.
     fn others(&self) -> Vec<usize> {
-        let here = self.connection.node();
+        let here = self.here;
         (0..self.nodes.len()).filter(|&node| node != here && !self.nodes[node].lost).collect()
     }
 
     /// Adds a frame to what goes to another node.
     fn tell(&mut self, node: usize, frame: &Frame) {
-        if node != self.connection.node() && !self.nodes[node].lost {
-            self.nodes[node].out.add(frame);
+        if node != self.here {
+            self.nodes[node].tell(frame);
         }
     }
 
@@ -410,13 +427,9 @@ impl Relay {
         self.others().into_iter().for_each(|node| self.tell(node, frame));
     }
 
+    /// Sends what goes to a node. Returns whether there was anything.
     fn flush(&mut self, node: usize) -> Result<bool> {
-        let any = !self.nodes[node].out.is_empty();
-        if any {
-            let frames = self.nodes[node].out.finish();
-            self.connection.send(node, FRAMES, Box::new(frames))?;
-        }
-        Ok(any)
+        self.nodes[node].flush(node, &mut *self.connection)
     }
 
     /// Returns whether the rank exists and is one of `node`.
@@ -451,98 +464,71 @@ impl Relay {
 
     /// Gives a number to a channel whose end here is open, and tells the other node. Returns the number.
     fn add(&mut self, part: Part, turn: u32) -> u32 {
-        let crossing = part.crossing().clone();
-        let (node, line) = (self.bridge.node_of(part.there()), self.next);
-        self.lines.insert(line, Line { part, turn, theirs: None, node, notice: 0 });
-        self.next += 1;
+        let (crossing, node) = (part.crossing().clone(), self.bridge.node_of(part.there()));
+        let line = self.lines.add(part, turn, node);
         self.tell(node, &Frame::Open { line, turn, crossing });
         line
     }
 
-    /// Takes what the channel's rank of this node has sent, or given back. Returns whether there was anything.
-    fn bring_on(&mut self, line: u32) -> Result<bool> {
+    /// Takes what the rank of this node has sent into the channel in a place, or given back. Returns whether there was
+    /// anything.
+    fn bring_on(&mut self, place: usize) -> Result<bool> {
+        let Self { lines, nodes, connection, .. } = self;
+        let Some(line) = lines.at(place) else { return Ok(false) };
+        let (number, at) = (line.number, line.node);
+        let node = &mut nodes[at];
         let mut moved = false;
-        while let Some(Line { part, node, .. }) = self.lines.get_mut(&line) {
-            let node = *node;
-            if let Some(crossing) = part.differs() {
-                self.remove(line);
-                self.tell(node, &Frame::Differs { line, crossing });
-                return Ok(true);
+        let closed = loop {
+            if let Some(crossing) = line.part.differs() {
+                break Some(Frame::Differs { line: number, crossing });
             }
-            let (taken, message) = match part.take() {
-                Ok(Some(taken)) => taken,
-                Ok(None) => break,
-                Err(error) => {
-                    let (crossing, lost) = (part.crossing().clone(), part.lost_here());
-                    self.remove(line);
-                    let frame = match error.kind() {
-                        ErrorKind::Mismatch { theirs, .. } => {
-                            Frame::Differs { line, crossing: crossing.with(theirs) }
-                        }
-                        ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { .. } => {
-                            Frame::Closed { line, left: Left::of(&error) }
-                        }
-                        // There is no memory here to take over a buffer that moves.
-                        _ if lacks_memory(&error) => Frame::Closed { line, left: lost },
-                        _ => return Err(error.into()),
-                    };
-                    self.tell_failures()?;
-                    self.tell(node, &frame);
-                    return Ok(true);
+            match line.part.take() {
+                Ok(Some((taken, message))) => {
+                    node.pass_on(at, &mut **connection, (number, taken, message))?;
+                    moved = true;
                 }
-            };
-            moved = true;
-            let bytes = message.as_ref();
-            if bytes.len() >= LONG_MESSAGE {
-                self.tell(node, &Frame::Apart { line, taken });
-                self.flush(node)?;
-                if !self.nodes[node].lost {
-                    self.connection.send(node, ALONE, Box::new(message))?;
-                }
-                continue;
+                Ok(None) => break None,
+                Err(error) => break Some(after_take(line, error)?),
             }
-            self.nodes[node].out.bytes().extend_from_slice(bytes);
-            self.tell(node, &Frame::Message { line, taken, bytes: bytes.len() as u64 });
-            if self.nodes[node].out.len() >= LONG {
-                self.flush(node)?;
-            }
-        }
-        let Some(Line { part, node, notice: known, .. }) = self.lines.get_mut(&line) else {
-            return Ok(moved);
         };
+        if let Some(frame) = closed {
+            return self.close_here(place, &frame);
+        }
         // Some could not be given back before, because they were still being sent.
-        part.give_back(0);
+        line.part.give_back(0);
         // A receiver leaves a notice before it gives back, and gives back before it leaves. So they are looked at in the
         // opposite order, and told in this one.
-        let (node, left, messages, notice) = (*node, part.left(), part.returned(), part.notice());
-        let new = notice != std::mem::replace(known, notice);
-        if new {
-            self.tell(node, &Frame::Notice { line, notice });
+        let (left, messages, notice) = (line.part.left(), line.part.returned(), line.part.notice());
+        if notice != line.notice {
+            line.notice = notice;
+            node.tell(&Frame::Notice { line: number, notice });
+            moved = true;
         }
         if messages > 0 {
-            self.tell(node, &Frame::Returned { line, messages });
+            node.tell(&Frame::Returned { line: number, messages });
+            moved = true;
         }
         if let Some(left) = left {
-            self.remove(line);
-            self.tell_failures()?;
-            self.tell(node, &Frame::Closed { line, left });
-            return Ok(true);
+            return self.close_here(place, &Frame::Closed { line: number, left });
         }
-        Ok(self.tell_steps(line)? || moved || messages > 0 || new)
+        // How the ends of a channel of degree 0, or of a shared one, meet. This comes behind what was sent and given back.
+        while let Some(step) = line.part.step()? {
+            node.tell(&Frame::Meets { line: number, step });
+            moved = true;
+        }
+        Ok(moved)
     }
 
-    /// Tells the other node how the ends of a channel of degree 0, or of a shared one, meet. This comes behind what was sent
-    /// and given back. Returns whether there was anything.
-    fn tell_steps(&mut self, line: u32) -> Result<bool> {
-        let mut any = false;
-        while let Some(Line { part, node, .. }) = self.lines.get_mut(&line)
-            && let Some(step) = part.step()?
-        {
-            let node = *node;
-            self.tell(node, &Frame::Meets { line, step });
-            any = true;
+    /// Closes the end in a place, because the rank of this node has left or asks for something else. `frame` tells the
+    /// other node. Returns true, because there was something.
+    fn close_here(&mut self, place: usize, frame: &Frame) -> Result<bool> {
+        let node = self.lines.at(place).map(|line| line.node);
+        self.lines.remove_at(place);
+        self.tell_failures()?;
+        if let Some(node) = node {
+            self.tell(node, frame);
         }
-        Ok(any)
+        Ok(true)
     }
 
     /// Passes on what has arrived. Returns whether anything has.
@@ -589,8 +575,7 @@ impl Relay {
             return Ok(false);
         }
         let mut received = false;
-        let Some(&own) = self.theirs.get(&(node, line)) else { return Ok(false) };
-        let Some(Line { part, .. }) = self.lines.get_mut(&own) else { return Ok(false) };
+        let Some(Line { part, .. }) = self.lines.of(node, line) else { return Ok(false) };
         let put = part.put(taken, len, |to| {
             received = true;
             self.connection.receive_into(to)
@@ -624,27 +609,27 @@ impl Relay {
             Frame::Message { line, taken, .. } => self.put(node, line, taken, message)?,
             Frame::Apart { line, taken } => self.nodes[node].apart = Some((line, taken)),
             Frame::Returned { line, messages } => {
-                if let Some(part) = self.part(node, line) {
+                if let Some(Line { part, .. }) = self.lines.of(node, line) {
                     part.give_back(messages);
                 }
             }
             Frame::Meets { line, step } => {
-                if let Some(part) = self.part(node, line) {
+                if let Some(Line { part, .. }) = self.lines.of(node, line) {
                     part.heed(step);
                 }
             }
             Frame::Notice { line, notice } => {
-                if let Some(part) = self.part(node, line) {
+                if let Some(Line { part, .. }) = self.lines.of(node, line) {
                     part.set_notice(notice);
                 }
             }
             Frame::Closed { line, left } => {
-                if let Some(part) = self.remove_theirs(node, line) {
+                if let Some((_, part)) = self.lines.remove_of(node, line) {
                     part.close(left);
                 }
             }
             Frame::Differs { line, crossing } => {
-                if let Some(part) = self.remove_theirs(node, line) {
+                if let Some((_, part)) = self.lines.remove_of(node, line) {
                     part.disagree(&crossing)?;
                 }
             }
@@ -689,32 +674,6 @@ impl Relay {
         Ok(())
     }
 
-    /// Returns the end here of the channel to which another node has given this number, if it is still open.
-    fn part(&mut self, node: usize, theirs: u32) -> Option<&mut Part> {
-        let line = self.theirs.get(&(node, theirs))?;
-        Some(&mut self.lines.get_mut(line)?.part)
-    }
-
-    /// Forgets a channel. Returns its end here.
-    fn remove(&mut self, line: u32) -> Option<Part> {
-        let Line { part, theirs, node, .. } = self.lines.remove(&line)?;
-        theirs.map(|theirs| self.theirs.remove(&(node, theirs)));
-        Some(part)
-    }
-
-    /// Forgets the channel to which another node has given this number.
-    fn remove_theirs(&mut self, node: usize, theirs: u32) -> Option<Part> {
-        self.remove(*self.theirs.get(&(node, theirs))?)
-    }
-
-    /// Notes the number that another node has given to a channel.
-    fn number(&mut self, line: u32, node: usize, theirs: u32) {
-        if let Some(known) = self.lines.get_mut(&line) {
-            known.theirs = Some(theirs);
-            self.theirs.insert((node, theirs), line);
-        }
-    }
-
     /// Opens the end of a channel that a rank of another node has made, unless a rank of this node has made it, too.
     fn open(&mut self, node: usize, theirs: u32, turn: u32, crossing: Crossing) -> Result<()> {
         // What ranks of this node have made before comes first, so that the turns agree.
@@ -729,13 +688,10 @@ impl Relay {
             let same =
                 |line: &Line| line.turn == turn && line.part.crossing().title() == crossing.title();
             // If there is none, its end here was closed since, and the other node is being told.
-            let Some((&line, _)) = self.lines.iter().find(|(_, line)| same(line)) else {
-                return Ok(());
-            };
-            self.number(line, node, theirs);
-            if *self.lines[&line].part.crossing() != crossing
-                && let Some(part) = self.remove(line)
-            {
+            let Some(line) = self.lines.iter().find(|line| same(line)) else { return Ok(()) };
+            let (number, differs) = (line.number, *line.part.crossing() != crossing);
+            self.lines.set_theirs(number, theirs);
+            if differs && let Some(part) = self.lines.remove(number) {
                 part.disagree(&crossing)?;
             }
             return Ok(());
@@ -747,19 +703,17 @@ impl Relay {
         match self.bridge.open(&crossing) {
             Ok(part) => {
                 let line = self.add(part, turn);
-                self.number(line, node, theirs);
+                self.lines.set_theirs(line, theirs);
             }
             Err(error) => match error.kind() {
                 // A rank of this node has just asked for something else.
                 ErrorKind::Mismatch { theirs, .. } => {
-                    let (line, crossing) = (self.next, crossing.with(theirs));
-                    self.next += 1;
+                    let (line, crossing) = (self.lines.number(), crossing.with(theirs));
                     self.tell(node, &Frame::Open { line, turn, crossing });
                 }
                 // There is no memory here for the channel.
                 _ if lacks_memory(&error) => {
-                    let (line, left) = (self.next, self.bridge.lost_at(&crossing));
-                    self.next += 1;
+                    let (line, left) = (self.lines.number(), self.bridge.lost_at(&crossing));
                     self.tell(node, &Frame::Open { line, turn, crossing });
                     self.tell(node, &Frame::Closed { line, left });
                 }
@@ -771,7 +725,7 @@ impl Relay {
 
     /// Gives a message to a rank of this node.
     fn put(&mut self, node: usize, line: u32, taken: Taken, message: &[u8]) -> Result<()> {
-        let Some(part) = self.part(node, line) else { return Ok(()) };
+        let Some(Line { part, .. }) = self.lines.of(node, line) else { return Ok(()) };
         let put = part.put(taken, message.len(), |to| {
             to.copy_from_slice(message);
             Ok(())
@@ -792,18 +746,32 @@ impl Relay {
             | ErrorKind::Mismatch { .. } => Ok(()),
             // There is no memory here for a buffer that moves. What comes behind it must not be received without it.
             _ if lacks_memory(&error) => {
-                if let Some(&own) = self.theirs.get(&(node, line))
-                    && let Some(part) = self.remove(own)
-                {
+                if let Some((line, part)) = self.lines.remove_of(node, line) {
                     let left = part.lost_here();
                     part.close_as_lost();
-                    self.tell(node, &Frame::Closed { line: own, left });
+                    self.tell(node, &Frame::Closed { line, left });
                 }
                 Ok(())
             }
             _ => Err(error.into()),
         }
     }
+}
+
+/// Returns what the other node is told of a channel from which nothing more can be taken.
+fn after_take(line: &Line, error: mp_core::Error) -> Result<Frame> {
+    let (crossing, line, lost) = (line.part.crossing(), line.number, line.part.lost_here());
+    Ok(match error.kind() {
+        ErrorKind::Mismatch { theirs, .. } => {
+            Frame::Differs { line, crossing: crossing.with(theirs) }
+        }
+        ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { .. } => {
+            Frame::Closed { line, left: Left::of(&error) }
+        }
+        // There is no memory here to take over a buffer that moves.
+        _ if lacks_memory(&error) => Frame::Closed { line, left: lost },
+        _ => return Err(error.into()),
+    })
 }
 
 fn lacks_memory(error: &mp_core::Error) -> bool {
