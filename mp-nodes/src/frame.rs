@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Frame {
     /// A channel to or from a rank of the receiving node was made. It is the one of this turn among those with its name
     /// and ranks.
-    Open { line: u32, turn: u32, crossing: Crossing },
+    Open { line: u32, turn: u32, crossing: Box<Crossing> },
     /// A message. `bytes` is its length.
     Message { line: u32, taken: Taken, bytes: u64 },
     /// A long message, which comes next, and alone, in a message of the interconnect.
@@ -26,11 +26,11 @@ pub(crate) enum Frame {
     /// The rank at the end of the sending node has left.
     Closed { line: u32, left: Left },
     /// The rank of the sending node asks for this instead.
-    Differs { line: u32, crossing: Crossing },
+    Differs { line: u32, crossing: Box<Crossing> },
     /// A rank of the sending node opens no more channels of a name.
     Withdrawn(Withdrawal),
     /// Something has happened in a ballot, in the round of the ranks that begins after this many.
-    Ballot { rounds: u32, ballot: BallotTitle, tidings: Tidings },
+    Ballot { rounds: u32, ballot: Box<BallotTitle>, tidings: Tidings },
     /// A rank of the sending node has ended, with an outcome of this length; 0 if it has posted none.
     Ended { ended: Ended, bytes: u64 },
     /// The process of a rank of the sending node has ended.
@@ -45,10 +45,29 @@ pub(crate) enum Frame {
 
 /// What goes to one node in one message of the interconnect: the bytes of messages and outcomes, the frames, and the number
 /// of bytes of the frames. So messages are copied here straight from their slots.
+///
+/// Each frame begins with a [`Head`]. It is all there is to the two frames that go with every message. The others follow
+/// theirs in the format of postcard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
     frames: Vec<u8>,
+}
+
+/// A kind, a channel and two numbers, little-endian. The channel has the upper half of the first word.
+type Head = [[u8; 8]; 3];
+
+/// [`Frame::Message`], of a message that is copied: the number of its elements, and of its bytes.
+const COPIED: u32 = 0;
+/// The same of a buffer that moves.
+const MOVED: u32 = 1;
+/// [`Frame::Returned`]: the number of slots.
+const RETURNED: u32 = 2;
+/// Another frame: its length in bytes.
+const OTHER: u32 = 3;
+
+fn head(kind: u32, line: u32, first: u64, second: u64) -> Head {
+    [u64::from(line) << 32 | u64::from(kind), first, second].map(u64::to_le_bytes)
 }
 
 /// Room for some frames behind the bytes of a message.
@@ -64,11 +83,23 @@ impl Batch {
     }
 
     pub(crate) fn add(&mut self, frame: &Frame) {
-        let frames = std::mem::take(&mut self.frames);
-        match postcard::to_extend(frame, frames) {
-            Ok(extended) => self.frames = extended,
-            Err(error) => unreachable!("frames have only values that can be encoded: {error}"),
-        }
+        let head = match *frame {
+            Frame::Message { line, taken: Taken { elements, moved }, bytes } => {
+                head(if moved { MOVED } else { COPIED }, line, elements, bytes)
+            }
+            Frame::Returned { line, messages } => head(RETURNED, line, messages, 0),
+            _ => {
+                let body = match postcard::to_allocvec(frame) {
+                    Ok(body) => body,
+                    Err(error) => {
+                        unreachable!("frames have only values that can be encoded: {error}")
+                    }
+                };
+                self.frames.extend_from_slice(head(OTHER, 0, body.len() as u64, 0).as_flattened());
+                return self.frames.extend_from_slice(&body);
+            }
+        };
+        self.frames.extend_from_slice(head.as_flattened());
     }
 
     /// Adds the bytes of a message or an outcome, before its frame is added.
@@ -114,9 +145,7 @@ impl<'a> Iterator for Frames<'a> {
             return None;
         }
         let frames = std::mem::take(&mut self.frames);
-        let Ok((frame, rest)) = postcard::take_from_bytes::<Frame>(frames) else {
-            return Some(None);
-        };
+        let Some((frame, rest)) = first_of(frames) else { return Some(None) };
         let len = match frame {
             Frame::Message { bytes, .. } | Frame::Ended { bytes, .. } => {
                 usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -127,6 +156,30 @@ impl<'a> Iterator for Frames<'a> {
         (self.bytes, self.frames) = (bytes, rest);
         Some(Some((frame, message)))
     }
+}
+
+/// Returns the first frame, and what follows it.
+fn first_of(frames: &[u8]) -> Option<(Frame, &[u8])> {
+    let (head, rest) = frames.split_at_checked(size_of::<Head>())?;
+    let (words, _) = head.as_chunks();
+    let word = |place: usize| words.get(place).map(|&word| u64::from_le_bytes(word));
+    let (first, second, third) = (word(0)?, word(1)?, word(2)?);
+    let (kind, line) = (first as u32, (first >> 32) as u32);
+    let message = |moved| {
+        let taken = Taken { elements: second, moved };
+        Frame::Message { line, taken, bytes: third }
+    };
+    let frame = match kind {
+        COPIED => message(false),
+        MOVED => message(true),
+        RETURNED => Frame::Returned { line, messages: second },
+        OTHER => {
+            let (body, rest) = rest.split_at_checked(usize::try_from(second).ok()?)?;
+            return Some((postcard::from_bytes(body).ok()?, rest));
+        }
+        _ => return None,
+    };
+    Some((frame, rest))
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn check(words: &[u64], version: u64) -> Result<()> {
 }
 
 /// Changes when relays no longer understand those of an older version.
-const PROTOCOL: u32 = 6;
+const PROTOCOL: u32 = 7;
 
 /// Returns a number that differs between versions whose relays do not understand each other, and between kinds of ranks.
 fn version(threads: bool) -> u64 {

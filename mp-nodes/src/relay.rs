@@ -333,6 +333,7 @@ impl Relay {
         let told = self.bridge.ballots()?;
         let any = !told.is_empty();
         for (node, ballot, tidings) in told {
+            let ballot = Box::new(ballot);
             self.tell(node, &Frame::Ballot { rounds: self.rounds, ballot, tidings });
         }
         Ok(any)
@@ -464,7 +465,7 @@ impl Relay {
 
     /// Gives a number to a channel whose end here is open, and tells the other node. Returns the number.
     fn add(&mut self, part: Part, turn: u32) -> u32 {
-        let (crossing, node) = (part.crossing().clone(), self.bridge.node_of(part.there()));
+        let (crossing, node) = (part.crossing().clone().into(), self.bridge.node_of(part.there()));
         let line = self.lines.add(part, turn, node);
         self.tell(node, &Frame::Open { line, turn, crossing });
         line
@@ -480,7 +481,7 @@ impl Relay {
         let mut moved = false;
         let closed = loop {
             if let Some(crossing) = line.part.differs() {
-                break Some(Frame::Differs { line: number, crossing });
+                break Some(Frame::Differs { line: number, crossing: Box::new(crossing) });
             }
             match line.part.take() {
                 Ok(Some((taken, message))) => {
@@ -605,7 +606,7 @@ impl Relay {
     /// Does what another node says.
     fn obey(&mut self, node: usize, frame: Frame, message: &[u8]) -> Result<()> {
         match frame {
-            Frame::Open { line, turn, crossing } => self.open(node, line, turn, crossing)?,
+            Frame::Open { line, turn, crossing } => self.open(node, line, turn, *crossing)?,
             Frame::Message { line, taken, .. } => self.put(node, line, taken, message)?,
             Frame::Apart { line, taken } => self.nodes[node].apart = Some((line, taken)),
             Frame::Returned { line, messages } => {
@@ -708,13 +709,13 @@ impl Relay {
             Err(error) => match error.kind() {
                 // A rank of this node has just asked for something else.
                 ErrorKind::Mismatch { theirs, .. } => {
-                    let (line, crossing) = (self.lines.number(), crossing.with(theirs));
+                    let (line, crossing) = (self.lines.number(), crossing.with(theirs).into());
                     self.tell(node, &Frame::Open { line, turn, crossing });
                 }
                 // There is no memory here for the channel.
                 _ if lacks_memory(&error) => {
                     let (line, left) = (self.lines.number(), self.bridge.lost_at(&crossing));
-                    self.tell(node, &Frame::Open { line, turn, crossing });
+                    self.tell(node, &Frame::Open { line, turn, crossing: crossing.into() });
                     self.tell(node, &Frame::Closed { line, left });
                 }
                 _ => return Err(error.into()),
@@ -763,7 +764,7 @@ fn after_take(line: &Line, error: mp_core::Error) -> Result<Frame> {
     let (crossing, line, lost) = (line.part.crossing(), line.number, line.part.lost_here());
     Ok(match error.kind() {
         ErrorKind::Mismatch { theirs, .. } => {
-            Frame::Differs { line, crossing: crossing.with(theirs) }
+            Frame::Differs { line, crossing: Box::new(crossing.with(theirs)) }
         }
         ErrorKind::Disconnected { .. } | ErrorKind::PeerLost { .. } => {
             Frame::Closed { line, left: Left::of(&error) }
