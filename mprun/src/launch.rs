@@ -433,11 +433,11 @@ impl Run<'_> {
                 self.terminate();
             }
             Stage::Terminated(until) if now >= until => {
-                self.end(Signal::SIGKILL, true);
+                self.end(&[Signal::SIGKILL], true);
                 self.stage = Stage::Alone(now + self.args.grace);
             }
             Stage::Asked(until) | Stage::Alone(until) if now >= until => {
-                self.end(Signal::SIGKILL, false);
+                self.end(&[Signal::SIGKILL], false);
                 self.stage = Stage::Killed;
             }
             _ => {}
@@ -445,23 +445,25 @@ impl Run<'_> {
     }
 
     fn terminate(&mut self) {
-        self.end(Signal::SIGTERM, true);
-        // A stopped rank would not handle SIGTERM, so it is continued.
-        self.end(Signal::SIGCONT, true);
+        // A stopped rank would not handle SIGTERM, so it is continued. Both signals go to the same ranks: when the first
+        // of these ends, a rank that has waited for it goes on, and must not count as one that was ended.
+        self.end(&[Signal::SIGTERM, Signal::SIGCONT], true);
         self.stage = Stage::Terminated(Instant::now() + self.args.grace);
     }
 
-    /// Sends a signal to the running ranks. After a failure and with `some_report`, this leaves out the rank that failed,
+    /// Sends signals to the running ranks. After a failure and with `some_report`, this leaves out the rank that failed,
     /// whose exit status must be its own, and those that wait in a call of `run` for the ends of the others. All of them
     /// end by themselves, and one of them reports the failures.
-    fn end(&mut self, signal: Signal, some_report: bool) {
+    fn end(&mut self, signals: &[Signal], some_report: bool) {
         let failed = self.announced.filter(|_| some_report);
         let is_left_out =
             |rank| failed.is_some_and(|failed| rank == failed || self.ranks.awaits_others(rank));
         let running = |&rank: &usize| self.ranks.ending(rank).is_none() && !is_left_out(rank);
         let to_end: Vec<usize> = self.ranks.here().filter(running).collect();
         for rank in to_end {
-            self.ranks.signal_rank(rank, signal as i32);
+            for &signal in signals {
+                self.ranks.signal_rank(rank, signal as i32);
+            }
             self.ended_by_us.insert(rank);
         }
     }
