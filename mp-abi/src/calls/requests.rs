@@ -44,9 +44,19 @@ unsafe fn of_one(
 unsafe fn finish(at: *mut Handle, status: *mut Status) -> Result<(), Error> {
     // SAFETY: the caller says so.
     unsafe {
-        let completed = Request::look(*at)?.map_or(Completed::EMPTY, Request::finish);
+        let completed = match Request::look(*at)? {
+            Some(request) if request.is_active() => Some(request.finish()),
+            None if *at == request::sent() => Some(Completed::EMPTY),
+            _ => None,
+        };
         complete(at);
-        completed.tell(status)
+        match completed {
+            Some(completed) => completed.tell(status),
+            None => {
+                Completed::write_empty(status);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -156,20 +166,20 @@ unsafe fn look_at(handle: Handle, status: *mut Status) -> Result<Option<bool>, E
     // SAFETY: the caller says so.
     unsafe {
         match Request::look(handle)? {
-            None => {
+            None if handle == request::sent() => {
                 Completed::EMPTY.write(status);
-                Ok((handle == request::sent()).then_some(true))
+                Ok(Some(true))
             }
-            Some(request) if !request.is_active() => {
-                Completed::EMPTY.write(status);
-                Ok(None)
-            }
-            Some(request) => {
+            Some(request) if request.is_active() => {
                 let done = is_done(Some(&mut *request))?;
                 if done {
                     request.keep_done().write(status);
                 }
                 Ok(Some(done))
+            }
+            _ => {
+                Completed::write_empty(status);
+                Ok(None)
             }
         }
     }
@@ -522,7 +532,7 @@ unsafe fn finish_one(
             }
             None => {
                 put(index, MPI_UNDEFINED)?;
-                Completed::EMPTY.write(status);
+                Completed::write_empty(status);
                 Ok(())
             }
         }
