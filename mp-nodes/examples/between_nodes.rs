@@ -6,11 +6,13 @@
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes all-reduce
 //! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/examples/between_nodes within
+//! ONCHIP_MPI=/path/to/libmpi_abi.so mpiexec -n 2 target/release/mprun --nodes -n 1 \
+//!     target/release/examples/between_nodes processes
 //! ```
 //!
 //! The second command measures all-reduces over two ranks of each node. `IMB-MPI1 Allreduce` by `mpiexec -n 4` has those of
 //! the library. The third one measures messages between two of four ranks, which are on the first node, while the others
-//! sleep. With `mpiexec -n 1`, all four are on one node.
+//! sleep. With `mpiexec -n 1`, all four are on one node. The last one measures messages between ranks that are processes.
 
 use std::{
     process::ExitCode,
@@ -19,7 +21,7 @@ use std::{
 };
 
 use mp_nodes::{Engine, Interconnect, Result};
-use onchip::{Cause, Channel, Communicator, Rank, reduce::Max};
+use onchip::{Cause, Channel, Communicator, Rank, World, reduce::Max};
 
 /// Lengths in bytes, each with the number of messages to and fro.
 const LENGTHS: [(usize, u32); 4] =
@@ -33,8 +35,11 @@ fn main() -> ExitCode {
         None => measure_messages(),
         Some("all-reduce") => measure_all_reduces(),
         Some("within") => measure_within(),
+        Some("processes") => measure_processes(),
         Some(other) => {
-            eprintln!("there is no measurement {other}: give all-reduce, within, or nothing");
+            eprintln!(
+                "there is no measurement {other}: give all-reduce, within, processes, or nothing"
+            );
             return ExitCode::FAILURE;
         }
     };
@@ -128,6 +133,17 @@ fn measure_within() -> Result<()> {
     for ((len, _), [copied, moved]) in LENGTHS.into_iter().zip(of_first(node, ran)) {
         println!(
             "{len:>8} bytes on one of {nodes} nodes: {copied:>10.2?} by a channel, {moved:>10.2?} as a buffer"
+        );
+    }
+    Ok(())
+}
+
+/// Measures messages between two ranks that are processes, one on each node.
+fn measure_processes() -> Result<()> {
+    let times = World::processes(2).run(ping_pong)?;
+    for ((len, _), [copied, moved]) in LENGTHS.into_iter().zip(&times[0]) {
+        println!(
+            "{len:>8} bytes between processes: {copied:>10.2?} by a channel, {moved:>10.2?} as a buffer"
         );
     }
     Ok(())
