@@ -70,24 +70,24 @@ impl Node {
         Ok(any)
     }
 
-    /// Adds a message of a rank to what goes to it, or sends it alone.
+    /// Adds a message of a rank to what goes to it, or sends it alone. If the node was lost, so is the message.
     fn pass_on(
         &mut self,
         node: usize,
         connection: &mut dyn Interconnect,
         (line, taken, message): (u32, Taken, Lent),
     ) -> Result<()> {
+        if self.lost {
+            return Ok(());
+        }
         let bytes = message.as_ref();
         if bytes.len() >= LONG_MESSAGE {
-            self.tell(&Frame::Apart { line, taken });
+            self.out.add(&Frame::Apart { line, taken });
             self.flush(node, connection)?;
-            return match self.lost {
-                true => Ok(()),
-                false => connection.send(node, ALONE, Box::new(message)),
-            };
+            return connection.send(node, ALONE, Box::new(message));
         }
         self.out.add_bytes(bytes);
-        self.tell(&Frame::Message { line, taken, bytes: bytes.len() as u64 });
+        self.out.add(&Frame::Message { line, taken, bytes: bytes.len() as u64 });
         if self.out.len() >= LONG {
             self.flush(node, connection)?;
         }
