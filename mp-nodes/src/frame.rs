@@ -83,23 +83,18 @@ impl Batch {
     }
 
     pub(crate) fn add(&mut self, frame: &Frame) {
-        let head = match *frame {
+        let (head, body) = match *frame {
             Frame::Message { line, taken: Taken { elements, moved }, bytes } => {
-                head(if moved { MOVED } else { COPIED }, line, elements, bytes)
+                (head(if moved { MOVED } else { COPIED }, line, elements, bytes), Vec::new())
             }
-            Frame::Returned { line, messages } => head(RETURNED, line, messages, 0),
-            _ => {
-                let body = match postcard::to_allocvec(frame) {
-                    Ok(body) => body,
-                    Err(error) => {
-                        unreachable!("frames have only values that can be encoded: {error}")
-                    }
-                };
-                self.frames.extend_from_slice(head(OTHER, 0, body.len() as u64, 0).as_flattened());
-                return self.frames.extend_from_slice(&body);
-            }
+            Frame::Returned { line, messages } => (head(RETURNED, line, messages, 0), Vec::new()),
+            _ => match postcard::to_allocvec(frame) {
+                Ok(body) => (head(OTHER, 0, body.len() as u64, 0), body),
+                Err(error) => unreachable!("frames have only values that can be encoded: {error}"),
+            },
         };
         self.frames.extend_from_slice(head.as_flattened());
+        self.frames.extend_from_slice(&body);
     }
 
     /// Adds the bytes of a message or an outcome, before its frame is added.

@@ -93,9 +93,12 @@ impl Lines {
 
     /// Forgets some channels. Returns their ends here.
     pub(crate) fn remove_all(&mut self, which: impl Fn(&Line) -> bool) -> Vec<Part> {
-        let numbers: Vec<u32> =
-            self.iter().filter(|line| which(line)).map(|line| line.number).collect();
-        numbers.into_iter().filter_map(|number| self.remove(number)).collect()
+        let places = 0..self.places();
+        let remove = |place| match self.at(place) {
+            Some(line) if which(line) => self.remove_at(place),
+            _ => None,
+        };
+        places.filter_map(remove).collect()
     }
 
     /// Returns the channel to which another node has given this number, if it is still open.

@@ -70,7 +70,8 @@ impl Node {
         Ok(any)
     }
 
-    /// Adds a message of a rank to what goes to it, or sends it alone. If the node was lost, so is the message.
+    /// Adds a message of a rank to what goes to this node. A long message is sent alone. If the node was lost, the message is
+    /// dropped.
     fn pass_on(
         &mut self,
         node: usize,
@@ -493,7 +494,7 @@ impl Relay {
             }
         };
         if let Some(frame) = closed {
-            return self.close_here(place, &frame);
+            return self.close_here(place, at, &frame);
         }
         // Some could not be given back before, because they were still being sent.
         line.part.give_back(0);
@@ -510,7 +511,7 @@ impl Relay {
             moved = true;
         }
         if let Some(left) = left {
-            return self.close_here(place, &Frame::Closed { line: number, left });
+            return self.close_here(place, at, &Frame::Closed { line: number, left });
         }
         // How the ends of a channel of degree 0, or of a shared one, meet. This comes behind what was sent and given back.
         while let Some(step) = line.part.step()? {
@@ -522,13 +523,10 @@ impl Relay {
 
     /// Closes the end in a place, because the rank of this node has left or asks for something else. `frame` tells the
     /// other node. Returns true, because there was something.
-    fn close_here(&mut self, place: usize, frame: &Frame) -> Result<bool> {
-        let node = self.lines.at(place).map(|line| line.node);
+    fn close_here(&mut self, place: usize, node: usize, frame: &Frame) -> Result<bool> {
         self.lines.remove_at(place);
         self.tell_failures()?;
-        if let Some(node) = node {
-            self.tell(node, frame);
-        }
+        self.tell(node, frame);
         Ok(true)
     }
 
@@ -759,7 +757,7 @@ impl Relay {
     }
 }
 
-/// Returns what the other node is told of a channel from which nothing more can be taken.
+/// Returns the frame that tells the other node why this one takes no more messages from a channel.
 fn after_take(line: &Line, error: mp_core::Error) -> Result<Frame> {
     let (crossing, line, lost) = (line.part.crossing(), line.number, line.part.lost_here());
     Ok(match error.kind() {
