@@ -924,14 +924,6 @@ impl Communicator {
         status(&self.members, envelope)
     }
 
-    /// Returns an error if this rank has dropped its communicators, has ended or was lost, and everything that it had
-    /// sent was looked at.
-    pub(crate) fn still_there(&self, rank: usize) -> Result<()> {
-        let rank = self.to_world(rank)?;
-        let there = self.engine.work().still_there(rank);
-        there.map_err(|error| self.localized(error))
-    }
-
     /// See [`Home::localized`].
     pub(crate) fn localized(&self, error: Error) -> Error {
         self.home.localized(error)

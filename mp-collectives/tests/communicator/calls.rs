@@ -3,12 +3,21 @@
 use std::{thread::sleep, time::Duration};
 
 use mp_collectives::communicator::{Call, Check, Communicator, Entered};
-use mp_core::{Error, ErrorKind, Rank, Result, Wait, World};
+use mp_core::{
+    Error, ErrorKind, Rank, Result, Wait, World,
+    mpb::{Line, Mpbs},
+    report,
+};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::{
     missing,
     support::{SIZES, Together, Watchdog, on_all, scenarios, with_limit_enough},
 };
+
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock").into()
+}
 
 fn sum(count: usize) -> Call {
     Call::new("all_reduce").elements::<f64>(count).operation("Sum")
@@ -58,6 +67,70 @@ fn who_has_gone_is_named() {
         );
         meet.wait()
     });
+}
+
+/// A rank drops a communicator before its first call in it, and keeps the world's.
+#[test]
+fn who_has_dropped_only_this_communicator_is_named() {
+    for first in [true, false] {
+        on_all(3, |rank| {
+            let world = Communicator::world(rank);
+            let again = world.duplicate()?;
+            let mut meet = Together::new(rank)?;
+            if rank.id() == 0 {
+                if !first {
+                    // The others wait by then.
+                    sleep(Duration::from_millis(30));
+                }
+                drop(again);
+                return meet.wait();
+            }
+            let checked = again.joint().check(&sum(1), None);
+            let kind = checked.as_ref().map_err(Error::kind);
+            // The other of the two may have ended for the same reason.
+            ensure!(matches!(kind, Err(ErrorKind::PeerEnded { rank: 0 })), "{checked:?}");
+            meet.wait()
+        });
+    }
+}
+
+/// One rank comes late to the first call. The others must use no core until then, and a report shows how long they wait.
+#[test]
+fn who_waits_for_the_first_call_sleeps() {
+    let _watchdog = Watchdog::start();
+    let done = World::processes(2).run(|rank| {
+        let world = Communicator::world(rank);
+        let measured = rank.mpb("measured", Mpbs::lines(1))?;
+        if rank.id() == 0 {
+            measured.wait_flag(0, |flag| flag == 1)?;
+            return world.joint().check(&sum(1), None);
+        }
+        let look = || -> Result<()> {
+            // Beside other programs a rank needs longer until it sleeps.
+            let used_in_300_ms = || {
+                let before = processor_time();
+                sleep(Duration::from_millis(300));
+                processor_time() - before
+            };
+            let sleeps = (0..10).any(|_| used_in_300_ms() < Duration::from_millis(2));
+            ensure!(sleeps, "more than 2 ms in each of 10 times 300 ms");
+            let report = report::worlds_of(std::process::id())?.remove(0).report?;
+            let lasts = report.ranks[1].wait.as_ref().map(|wait| wait.since);
+            ensure!(lasts >= Some(Duration::from_millis(250)), "{report:?}");
+            Ok(())
+        };
+        let seen = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let seen = look();
+                measured.set_flag(Line { rank: 0, line: 0 }, 1)?;
+                seen
+            });
+            world.joint().check(&sum(1), None)?;
+            looking.join().map_err(|_| Error::other("the thread that looks panicked"))
+        })?;
+        seen
+    });
+    done.unwrap();
 }
 
 #[test]

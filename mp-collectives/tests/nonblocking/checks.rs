@@ -271,10 +271,12 @@ fn who_does_not_come_is_named() {
     on_all(3, |rank| with_limit_enough(|limit| attempt(rank, limit)));
 }
 
-/// Rank 1 has gone before it made the call that the others wait for.
-fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
+/// Rank 1 has gone before it made the call that the others wait for, which is the second or the `first`.
+fn without_one(rank: &Rank, by: By, first: bool, end: impl Fn()) -> Result<()> {
     let world = checked(rank, by)?;
-    right(&world)?;
+    if !first {
+        right(&world)?;
+    }
     if rank.id() == 1 {
         end();
         return Ok(());
@@ -290,13 +292,35 @@ fn without_one(rank: &Rank, by: By, end: impl Fn()) -> Result<()> {
     }
 }
 
+/// Rank 1 drops a communicator before its first call in it, and keeps the world's.
+#[test]
+fn who_has_dropped_only_this_communicator_is_an_error() {
+    for by in ALL {
+        on_all(3, |rank| {
+            let world = checked(rank, by)?;
+            let again = world.duplicate()?;
+            let mut together = Together::new(rank)?;
+            if rank.id() == 1 {
+                drop(again);
+                return together.wait();
+            }
+            let ended = right(&again);
+            let kind = ended.as_ref().map_err(Error::kind);
+            ensure!(matches!(kind, Err(ErrorKind::PeerEnded { rank: 1 })), "{by:?}: {ended:?}");
+            together.wait()
+        });
+    }
+}
+
 #[test]
 fn who_is_gone_is_an_error() {
     for by in ALL {
-        on_all(3, |rank| without_one(rank, by, || ()));
-        let _watchdog = Watchdog::start();
-        let result =
-            World::processes(3).run(|rank| without_one(rank, by, || match scenarios::die() {}));
-        scenarios::check(result, 1).unwrap();
+        for first in [false, true] {
+            on_all(3, |rank| without_one(rank, by, first, || ()));
+            let _watchdog = Watchdog::start();
+            let result = World::processes(3)
+                .run(|rank| without_one(rank, by, first, || match scenarios::die() {}));
+            scenarios::check(result, 1).unwrap();
+        }
     }
 }

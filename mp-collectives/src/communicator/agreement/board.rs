@@ -87,6 +87,11 @@ impl Whose {
     fn board(self) -> String {
         format!("{}{BOARD}", self.prefix())
     }
+
+    /// Returns the name of the MPBs in which the members compare their calls.
+    pub(crate) fn ledger(self) -> String {
+        format!("{}calls", self.prefix())
+    }
 }
 
 impl Board {
@@ -129,6 +134,19 @@ impl Board {
     pub(crate) fn decline(rank: &Rank, whose: Whose) {
         // If this fails, the world's memory is broken.
         let _ = rank.decline_mpb(&whose.board(), NAMES.mpbs(Mpbs::lines(1)));
+    }
+
+    /// Does the same with the ledger of calls. This must come after this rank has left the board.
+    pub(crate) fn decline_ledger(rank: &Rank, whose: Whose) {
+        let _ = rank.decline_mpb(&whose.ledger(), NAMES.mpbs(Mpbs::lines(1)));
+    }
+
+    /// Returns whether a member of this node has dropped the communicator or has ended.
+    pub(crate) fn is_gone(&self, member: usize) -> bool {
+        match &self.place {
+            Place::Here { region, absent } => is_gone(region, absent, member),
+            Place::Across(_) => false,
+        }
     }
 
     /// Returns the words [`REVOKED`] and [`TOLD`].
@@ -191,7 +209,7 @@ impl Board {
         let Some(consensus) = Consensus::new(words, of, self.contribution, self.proposal) else {
             return Err(bad_call("the region for what the ranks decide is too short"));
         };
-        let is_gone = |member: usize| absent.get(member) != Some(&false) || region.is_gone(member);
+        let is_gone = |member| is_gone(region, absent, member);
         let propose = |words: &[Option<Vec<u64>>]| {
             let words = words.to_vec();
             let gone = (0..words.len()).map(is_gone).collect();
@@ -204,6 +222,10 @@ impl Board {
         region.wake_all();
         Ok(decided)
     }
+}
+
+fn is_gone(region: &Region, absent: &[bool], member: usize) -> bool {
+    absent.get(member) != Some(&false) || region.is_gone(member)
 }
 
 impl Contributions {

@@ -9,7 +9,7 @@ use std::{
 use mp_core::{Buffer, BufferMut, Plain, Rank, Result, progress::Helper};
 
 use crate::communicator::{
-    agreement::board::Whose,
+    agreement::board::{Board, Whose},
     agreement::check::Check,
     error::revoked,
     members::Members,
@@ -112,9 +112,20 @@ impl<'a> Joint<'a> {
 
     /// Returns what tells any thread of this rank whether the communicator is revoked.
     pub(crate) fn revocation(self) -> Revocation {
+        let Communicator { engine, members, .. } = self.communicator;
+        let (rank, members) = (engine.rank.clone(), Arc::downgrade(members));
+        Revocation { rank, members, whose: self.whose() }
+    }
+
+    pub(crate) fn whose(self) -> Whose {
+        let Communicator { engine, context, .. } = self.communicator;
+        Whose { serial: engine.serial, context: *context }
+    }
+
+    /// Returns the communicator's board, which is opened first if it is not open.
+    pub(crate) fn board(self) -> Result<Arc<Board>> {
         let Communicator { engine, members, context, .. } = self.communicator;
-        let whose = Whose { serial: engine.serial, context: *context };
-        Revocation { rank: engine.rank.clone(), members: Arc::downgrade(members), whose }
+        engine.work().board(*context, members)
     }
 
     /// Returns the ranks' numbers in the world.
@@ -126,8 +137,7 @@ impl<'a> Joint<'a> {
     /// communicator, and differs from the names of all other communicators of these ranks. MPBs of such a name are
     /// revoked with the communicator.
     pub fn name(self, what: &str) -> String {
-        let (serial, context) = (self.communicator.engine.serial, self.communicator.context);
-        format!("{}{what}", Whose { serial, context }.prefix())
+        format!("{}{what}", self.whose().prefix())
     }
 
     /// Returns the title by which reports describe the communicator.

@@ -23,6 +23,9 @@
 //! A rank that has waited too long publishes which entries it has given up. A rank that comes later sees that, and
 //! gives up as well. A rank that comes at just that moment may miss it, and then waits in the operation itself for the
 //! ranks that have given up.
+//!
+//! A rank that drops the communicator before its first call leaves the [`Board`] and then declines the ledger. A rank
+//! that opens the ledger looks at the board afterwards. So one of the two always sees the other.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -49,9 +52,6 @@ const ENTRIES: usize = 32;
 const TEXT_LINES: usize = 16;
 const TEXT: usize = TEXT_LINES * 64 - size_of::<u64>();
 
-/// The time after which a thread looks again whether a rank has opened the ledger.
-const SLICE: Duration = Duration::from_millis(1);
-
 /// One rank's view of the collective calls of a communicator: see [`Joint::ledger`]. Clones refer to the same ledger,
 /// and any thread may have one.
 #[derive(Clone, Debug)]
@@ -64,6 +64,9 @@ pub struct Ledger {
 #[derive(Debug)]
 struct Shared {
     polled: Arc<Polled>,
+    /// The ranks that had dropped the communicator when this rank opened the ledger. Those of them that have not opened
+    /// it never will.
+    gone: Vec<bool>,
     state: Mutex<State>,
 }
 
@@ -113,10 +116,14 @@ impl Ledger {
         let ranks = joint.communicator().size();
         let mpbs = Mpbs::lines(ranks * ENTRIES + 2 * ranks + ENTRIES * TEXT_LINES);
         let (rank, ranks) = (joint.rank(), joint.world_ranks());
-        let mut mpb = rank.mpb_of(&joint.name("calls"), &ranks, NAMES.mpbs(mpbs))?;
+        let mut mpb = rank.mpb_of(&joint.whose().ledger(), &ranks, NAMES.mpbs(mpbs))?;
+        let board = joint.board()?;
+        let gone = ranks.iter().enumerate();
+        let gone = gone.map(|(local, &rank_of)| board.is_gone(local) && !rank.is_lost(rank_of));
+        let gone = gone.collect();
         mpb.set_caller(joint.title() as Arc<dyn Caller>);
         let polled = Arc::new(Polled::new(mpb));
-        let shared = Arc::new(Shared { polled, state: Mutex::default() });
+        let shared = Arc::new(Shared { polled, gone, state: Mutex::default() });
         Ok(Self { shared, limit: None })
     }
 
@@ -175,6 +182,11 @@ impl Shared {
 
     fn text_line(&self, number: u64) -> usize {
         self.ranks() * (ENTRIES + 2) + Self::place(number) * TEXT_LINES
+    }
+
+    /// Returns whether a rank will not open the ledger.
+    fn never_comes(&self, rank: usize) -> bool {
+        self.gone.get(rank) == Some(&true) && !self.polled.mpb().has_opened(rank)
     }
 
     /// Makes the entries for which there is room visible to the other ranks.
@@ -336,15 +348,21 @@ impl Entered {
     /// same call. Does not wait. A caller that does not need the result need not call this.
     ///
     /// # Errors
-    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer), [`RankMissing`](mp_core::ErrorKind::RankMissing) if another
-    /// rank has given up; [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
+    /// [`CallsDiffer`](mp_core::ErrorKind::CallsDiffer); [`RankMissing`](mp_core::ErrorKind::RankMissing) if another
+    /// rank has given up; [`PeerEnded`](mp_core::ErrorKind::PeerEnded) if a rank had dropped the communicator before
+    /// its first call; [`Segment`](mp_core::ErrorKind::Segment) when the world's memory is broken.
     pub fn look(&self) -> Result<Option<Missing>> {
         let shared = &self.ledger.shared;
         let mut state = shared.lock();
         if state.compared <= self.number {
             let missing = shared.advance(&mut state)?;
             if state.compared <= self.number {
-                return Ok(missing);
+                return match missing {
+                    Some(Missing { rank, .. }) if shared.never_comes(rank) => {
+                        Err(ErrorKind::PeerEnded { rank }.into())
+                    }
+                    missing => Ok(missing),
+                };
             }
         }
         match state.verdicts.remove(&self.number) {
@@ -378,20 +396,7 @@ impl Entered {
                 shared.give_up(self.number, missing.rank)?;
                 return Err(self.not_come(missing.rank));
             }
-            // A rank that dropped its communicators before its first call will never open the ledger.
-            let there = shared.polled.mpb().has_opened(missing.rank);
-            if !there && let Err(ended) = of.still_there(missing.rank) {
-                // The rank may have made its entry and left since it was found missing.
-                match self.look()? {
-                    Some(still) if still.rank == missing.rank => return Err(ended),
-                    _ => continue,
-                }
-            }
-            let slice = (!there).then_some(SLICE);
-            let wait = match left.into_iter().chain(slice).min() {
-                Some(least) => Wait::from(least),
-                None => Wait::forever(),
-            };
+            let wait = left.map_or_else(Wait::forever, Wait::from);
             calling.get_or_insert_with(|| of.members.title.calls(&self.call));
             let reached = |value| value >= missing.value;
             match shared

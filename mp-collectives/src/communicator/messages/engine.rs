@@ -967,14 +967,6 @@ impl Engine {
         all && any
     }
 
-    /// Returns an error if nothing more comes from this rank.
-    pub(crate) fn still_there(&mut self, rank: u32) -> Result<()> {
-        self.open_from(rank)?;
-        // The rank's messages must be taken first, because they may show that it has ended.
-        self.bring_on();
-        self.ended(rank).map_or(Ok(()), |end| Err(end.error(rank)))
-    }
-
     /// Returns whether this rank is known to be lost, from its world or from its channel.
     pub(crate) fn is_lost(&self, rank: u32) -> bool {
         self.rank.is_lost(rank as usize) || matches!(self.ended(rank), Some(End::Lost))
@@ -1140,13 +1132,20 @@ impl Engine {
     /// Removes a communicator that is dropped: no member waits for this rank in it.
     pub(crate) fn remove(&mut self, context: u32, members: &Members) {
         self.communicators -= 1;
-        if members.len() == 1 || members.take_board().is_some() {
+        if members.len() == 1 {
             return;
         }
-        // Opening the board and closing it shows that this rank has gone to members that decide something later. If
-        // there is no memory for the board, they wait until this rank's engine ends. After the last communicator, it
-        // ends soon.
         let whose = self.whose(context);
+        self.leave_board(whose, members);
+        Board::decline_ledger(&self.rank, whose);
+    }
+
+    /// Shows members that decide something later that this rank has gone, by opening the board and closing it. If there
+    /// is no memory for the board, they wait until this rank's engine ends. After the last communicator, it ends soon.
+    fn leave_board(&mut self, whose: Whose, members: &Members) {
+        if members.take_board().is_some() {
+            return;
+        }
         let here = self.rank.ranks_here();
         if members.all().iter().any(|&member| !here.contains(&(member as usize))) {
             // Ranks of other nodes don't see what this rank declines. A rank that panics is lost, and its world says so.
@@ -1157,7 +1156,7 @@ impl Engine {
         }
         if self.communicators == 0 || members.open_board(&self.rank, whose).is_err() {
             Board::decline(&self.rank, whose);
-            self.dropped.push(context);
+            self.dropped.push(whose.context);
         }
     }
 
@@ -1601,6 +1600,7 @@ impl Drop for Engine {
             // This must come after `withdraw`: see `Board::open`.
             for &context in &self.dropped {
                 Board::decline(&self.rank, self.whose(context));
+                Board::decline_ledger(&self.rank, self.whose(context));
             }
         }
     }
