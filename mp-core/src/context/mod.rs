@@ -442,10 +442,13 @@ impl Context {
     ) -> Result<Option<T>, SegmentError> {
         // Other parts of the rank may lead to other nodes. In a crowded world, those who wait leave the work to one thread,
         // and their cores to those who have some.
-        let ends_here = flags.ends_here() && progress::count() == 0;
-        let carrier = self.carrier().filter(|_| !ends_here && !self.crowded());
-        let Some(carrier) = carrier else {
+        let is_far =
+            self.here().len() < self.size() && !(flags.ends_here() && progress::count() == 0);
+        if !is_far {
             return self.wait_here(wait, doing, line, flags, poll);
+        }
+        let Some(carrier) = self.carrier().filter(|_| !self.crowded()) else {
+            return self.wait_here(wait, doing, line, &Far(flags), poll);
         };
         let flags = Carried { flags, carrier: &*carrier };
         let mut poll = || poll().or_else(|| if carrier.carry() { poll() } else { None });
@@ -622,6 +625,27 @@ impl Flag for Beside<'_> {
     }
 }
 
+/// The flags of a wait that another node may end.
+struct Far<'a>(&'a dyn Flag);
+
+impl Flag for Far<'_> {
+    fn raise(&self) {
+        self.0.raise();
+    }
+
+    fn lower(&self) {
+        self.0.lower();
+    }
+
+    fn inner(&self) -> Option<&dyn Flag> {
+        Some(self.0)
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+}
+
 /// The flags of a wait that calls a [`Carrier`] meanwhile.
 struct Carried<'a> {
     flags: &'a dyn Flag,
@@ -640,6 +664,10 @@ impl Flag for Carried<'_> {
 
     fn inner(&self) -> Option<&dyn Flag> {
         Some(self.flags)
+    }
+
+    fn is_far(&self) -> bool {
+        true
     }
 
     fn looks_slowly(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Waiting for several requests of one rank, whatever their kinds.
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, ops::Range, time::Duration};
 
 use super::{
     landing::Landing,
@@ -53,29 +53,41 @@ pub fn settle_in_rounds(
     count: usize,
     mut settle: impl FnMut(usize, bool) -> bool,
 ) -> Option<usize> {
-    /// So many requests that are not done end a round. Each look for a message takes time.
-    const MOST: usize = 8;
-    let (mut first, mut end, mut before) = (0, count, usize::MAX);
+    let (mut places, mut before) = (0..count, MOST_OPEN);
     loop {
-        let (mut open, mut last) = (0, first);
-        for place in first..end {
-            if settle(place, open == 0 && place + 1 == end) {
-                continue;
-            }
-            if open == 0 {
-                first = place;
-            }
-            (open, last) = (open + 1, place);
-            if open == MOST {
-                return Some(first);
-            }
-        }
+        let (open, left) = settle_once(places, &mut settle);
         match open {
             0 => return None,
-            _ if open == before => return Some(first),
-            _ => (end, before) = (last + 1, open),
+            _ if open == before => return Some(left.start),
+            _ => (places, before) = (left, open),
         }
     }
+}
+
+/// As many requests that are not done end a round. Each look for a message takes time.
+const MOST_OPEN: usize = 8;
+
+/// Ends requests in these places. Returns how many of those that were looked at are not done, and where they are.
+#[inline(always)]
+fn settle_once(
+    places: Range<usize>,
+    settle: &mut impl FnMut(usize, bool) -> bool,
+) -> (usize, Range<usize>) {
+    let end = places.end;
+    let (mut open, mut left) = (0, end..end);
+    for place in places {
+        if settle(place, open == 0 && place + 1 == end) {
+            continue;
+        }
+        if open == 0 {
+            left.start = place;
+        }
+        (open, left.end) = (open + 1, place + 1);
+        if open == MOST_OPEN {
+            break;
+        }
+    }
+    (open, left)
 }
 
 /// Waits until one of several requests is done (`MPI_Waitany`), and returns its index. A persistent request that is not

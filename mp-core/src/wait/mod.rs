@@ -208,6 +208,11 @@ pub(crate) trait Flag {
         self.inner().is_some_and(|flag| flag.ends_here())
     }
 
+    /// Returns whether another node may end the wait, which takes longer.
+    fn is_far(&self) -> bool {
+        self.inner().is_some_and(|flag| flag.is_far())
+    }
+
     /// Returns whether a look takes as long as many pauses.
     fn looks_slowly(&self) -> bool {
         self.inner().is_some_and(|flag| flag.looks_slowly())
@@ -249,10 +254,10 @@ pub(crate) struct Sleeper<'a> {
 /// little to do. To the system, a rank that yields looks busy. If ranks yielded for longer, the system would not move
 /// ranks that have work to their cores.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
-/// How long a wait [carries](Carrier) messages to and from other nodes before it sleeps. A sleep costs two wake-ups, that of
-/// the thread that carries then and that of the sleeper. While one of the two is late, the thread that waits at the other
-/// node must not go to sleep for that.
-const CARRYING: Duration = Duration::from_micros(100);
+/// The same of a wait that another node may end. A sleep costs two wake-ups, that of the thread that carries messages between
+/// nodes and that of the sleeper. While one of the two is late, the thread that waits at the other node must not go to sleep
+/// for that.
+const FAR: Duration = Duration::from_micros(100);
 /// How long a wait uses plain pauses between two looks, before it is worth arming the processor's line wait: the time
 /// of some far line transfers.
 const PAUSING: Duration = Duration::from_nanos(1800);
@@ -364,7 +369,7 @@ impl Waiting {
         let over = |now: Instant| deadline.is_some_and(|deadline| now >= deadline);
         let budget = match policy {
             WaitPolicy::Park => Duration::ZERO,
-            _ if flags.looks_slowly() => CARRYING,
+            _ if flags.is_far() => FAR,
             _ => SPIN,
         };
         // A sleep on the line takes longer than the time between two readings of the clock.
