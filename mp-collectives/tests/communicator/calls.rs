@@ -94,6 +94,30 @@ fn who_has_dropped_only_this_communicator_is_named() {
     }
 }
 
+/// A rank panics before its first call in a communicator, which it drops by that.
+#[test]
+fn who_has_panicked_is_lost() {
+    let _watchdog = Watchdog::start();
+    for late in [0, 1, 100, 3000].repeat(20) {
+        let ran = World::threads(3).run(|rank| {
+            let world = Communicator::world(rank);
+            let again = world.duplicate()?;
+            if rank.id() == 0 {
+                sleep(Duration::from_micros(late));
+                std::panic::resume_unwind(Box::new("on purpose"));
+            }
+            let checked = again.joint().check(&sum(1), None);
+            let kind = checked.as_ref().map_err(Error::kind);
+            ensure!(matches!(kind, Err(ErrorKind::PeerLost { rank: 0, .. })), "{checked:?}");
+            Ok(())
+        });
+        match ran.map_err(Error::into_kind) {
+            Err(ErrorKind::RanksFailed(failed)) if failed.failures.len() == 1 => {}
+            other => panic!("after {late} µs: {other:?}"),
+        }
+    }
+}
+
 /// One rank comes late to the first call. The others must use no core until then, and a report shows how long they wait.
 #[test]
 fn who_waits_for_the_first_call_sleeps() {

@@ -369,7 +369,7 @@ pub(crate) fn find_ballot<'a>(
 pub(super) fn decline(context: &Context, text: &str, namespace: Namespace) -> Result<(), Error> {
     let mut heap = context.lock_heap()?;
     if let Some(mpbs) = of(context, &heap, Name::new(namespace, text))? {
-        mpbs.take_out(&mut heap, (0, context.me), Leaving::CLOSED, None)?;
+        mpbs.take_out(&mut heap, (0, context.me), Leaving::by_drop(false), None)?;
     }
     Ok(())
 }

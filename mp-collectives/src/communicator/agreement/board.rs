@@ -141,12 +141,11 @@ impl Board {
         let _ = rank.decline_mpb(&whose.ledger(), NAMES.mpbs(Mpbs::lines(1)));
     }
 
-    /// Returns whether a member of this node has dropped the communicator or has ended.
-    pub(crate) fn is_gone(&self, member: usize) -> bool {
-        match &self.place {
-            Place::Here { region, absent } => is_gone(region, absent, member),
-            Place::Across(_) => false,
-        }
+    /// Returns whether a member of this node has dropped the communicator or has ended, and was not lost.
+    pub(crate) fn has_left(&self, member: usize) -> bool {
+        let Place::Here { region, absent } = &self.place else { return false };
+        let is_lost = || region.is_lost(member) || self.rank.is_lost(self.members[member]);
+        is_gone(region, absent, member) && !is_lost()
     }
 
     /// Returns the words [`REVOKED`] and [`TOLD`].

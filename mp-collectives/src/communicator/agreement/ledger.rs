@@ -118,9 +118,7 @@ impl Ledger {
         let (rank, ranks) = (joint.rank(), joint.world_ranks());
         let mut mpb = rank.mpb_of(&joint.whose().ledger(), &ranks, NAMES.mpbs(mpbs))?;
         let board = joint.board()?;
-        let gone = ranks.iter().enumerate();
-        let gone = gone.map(|(local, &rank_of)| board.is_gone(local) && !rank.is_lost(rank_of));
-        let gone = gone.collect();
+        let gone = (0..ranks.len()).map(|rank| board.has_left(rank)).collect();
         mpb.set_caller(joint.title() as Arc<dyn Caller>);
         let polled = Arc::new(Polled::new(mpb));
         let shared = Arc::new(Shared { polled, gone, state: Mutex::default() });
