@@ -64,7 +64,7 @@ pub fn settle_in_rounds(
     }
 }
 
-/// As many requests that are not done end a round. Each look for a message takes time.
+/// The number of requests that are not done at which a round ends. Each look for a message takes time.
 const MOST_OPEN: usize = 8;
 
 /// Ends requests in these places. Returns how many of those that were looked at are not done, and where they are.
