@@ -8,16 +8,13 @@ use mp_core::{
     mpb::{Line, Mpbs},
     report,
 };
-use nix::time::{ClockId, clock_gettime};
 
 use crate::{
     missing,
-    support::{SIZES, Together, Watchdog, on_all, scenarios, with_limit_enough},
+    support::{
+        SIZES, Together, Watchdog, on_all, processor::uses_less_than, scenarios, with_limit_enough,
+    },
 };
-
-fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock").into()
-}
 
 fn sum(count: usize) -> Call {
     Call::new("all_reduce").elements::<f64>(count).operation("Sum")
@@ -87,7 +84,6 @@ fn who_has_dropped_only_this_communicator_is_named() {
             }
             let checked = again.joint().check(&sum(1), None);
             let kind = checked.as_ref().map_err(Error::kind);
-            // The other of the two may have ended for the same reason.
             ensure!(matches!(kind, Err(ErrorKind::PeerEnded { rank: 0 })), "{checked:?}");
             meet.wait()
         });
@@ -130,13 +126,7 @@ fn who_waits_for_the_first_call_sleeps() {
             return world.joint().check(&sum(1), None);
         }
         let look = || -> Result<()> {
-            // Beside other programs a rank needs longer until it sleeps.
-            let used_in_300_ms = || {
-                let before = processor_time();
-                sleep(Duration::from_millis(300));
-                processor_time() - before
-            };
-            let sleeps = (0..10).any(|_| used_in_300_ms() < Duration::from_millis(2));
+            let sleeps = uses_less_than(Duration::from_millis(2));
             ensure!(sleeps, "more than 2 ms in each of 10 times 300 ms");
             let report = report::worlds_of(std::process::id())?.remove(0).report?;
             let lasts = report.ranks[1].wait.as_ref().map(|wait| wait.since);

@@ -11,19 +11,14 @@ use mp_collectives::{
 };
 use mp_core::{Error, Failed, Rank, Result, World, report};
 use mp_delegate::threads::{CommThreads, Progress};
-use nix::time::{ClockId, clock_gettime};
 
 use crate::{
     ALL, open,
-    support::{Watchdog, on_all},
+    support::{Watchdog, on_all, processor::uses_less_than},
 };
 
 /// Enough elements for many chunks, each of which is acknowledged.
 const LONG: usize = 200_000;
-
-fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("Linux has this clock").into()
-}
 
 /// Rank 0 begins an operation and then calls nothing until all others have completed it. Each of them tells rank 0 so
 /// without the library.
@@ -100,14 +95,7 @@ fn who_can_do_nothing_sleeps() {
             let mut later = fronts[1].barrier();
             let look = || -> Result<()> {
                 std::thread::sleep(Duration::from_millis(60));
-                let used_in_300_ms = || {
-                    let before = processor_time();
-                    std::thread::sleep(Duration::from_millis(300));
-                    processor_time() - before
-                };
-                // Beside other programs a rank needs longer until it sleeps.
-                let mut used = (0..10).map(|_| used_in_300_ms());
-                let sleeps = used.any(|used| used < Duration::from_millis(4));
+                let sleeps = uses_less_than(Duration::from_millis(4));
                 ensure!(sleeps, "{by:?}: more than 4 ms in each of 10 times 300 ms");
                 let world = report::worlds_of(std::process::id())?.remove(0).report?;
                 let seen = &world.ranks[1];

@@ -10,7 +10,9 @@ use std::{
 use mp_collectives::broadcast::asynchronous::{AsyncBroadcast, AsyncSettings, Order};
 use mp_core::{Cause, Error, ErrorKind, Rank, Result, World, mpb::Notifier};
 
-use crate::support::{Random, Watchdog, on_all, run_on_all_with, scenarios};
+use crate::support::{
+    Random, Watchdog, on_all, processor::processor_time, run_on_all_with, scenarios,
+};
 
 const CHUNK: usize = 128;
 const NOTIFIERS: [Notifier; 2] = [Notifier::Futex, Notifier::Signal];
@@ -306,21 +308,15 @@ fn no_thread_is_left_and_nothing_runs_while_idle() {
             broadcasts.broadcast(b"something")?;
             sleep(Duration::from_millis(50));
             come_to_be(before + 2)?;
-            let used = cpu_time();
+            let used = processor_time();
             sleep(Duration::from_millis(300));
-            let used = cpu_time() - used;
+            let used = processor_time() - used;
             ensure!(used < Duration::from_millis(20), "{used:?} while idle");
             broadcasts.finish()?;
             come_to_be(before)
         });
         result.unwrap();
     }
-}
-
-/// Returns the CPU time that the process has used.
-fn cpu_time() -> Duration {
-    let clock = nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID;
-    nix::time::clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
 
 /// The signal that wakes a rank is blocked only in the thread that waits for it.

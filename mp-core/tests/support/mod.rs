@@ -14,6 +14,7 @@ macro_rules! ensure {
 }
 
 pub mod parts;
+pub mod processor;
 pub mod scenarios;
 pub mod watchdog;
 
@@ -49,25 +50,14 @@ impl<T> OnAll<T> {
 
 /// Runs the same code on ranks of every kind, in worlds configured by `configure`.
 #[track_caller]
-pub fn run_on_all_with<T>(
-    ranks: usize,
-    configure: impl Fn(World) -> World,
-    code: impl Fn(&Rank) -> Result<T> + Sync,
-) -> OnAll<T>
+pub fn run_on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> OnAll<T>
 where
     T: Serialize + DeserializeOwned + Send + Clone,
-{
-    run_code(ranks, &configure, &code)
-}
-
-/// Some code for a rank. It is compiled with this type once, and not anew for each test.
-type Code<'a, T> = &'a (dyn Fn(&Rank) -> Result<T> + Sync);
-
-fn run_code<T>(ranks: usize, configure: &dyn Fn(World) -> World, code: Code<'_, T>) -> OnAll<T>
-where
-    T: Serialize + DeserializeOwned + Send + Clone,
+    F: Fn(&Rank) -> Result<T> + Sync,
 {
     let _watchdog = Watchdog::start();
+    // What runs it is compiled once for each type of result, and not for each test.
+    let code: &(dyn Fn(&Rank) -> Result<T> + Sync) = &code;
     OnAll {
         processes: configure(World::processes(ranks)).run(code),
         threads: configure(World::threads(ranks)).run(code),
@@ -77,32 +67,22 @@ where
 
 /// Runs the same code on ranks of every kind. All must succeed with the same results.
 #[track_caller]
-pub fn on_all<T>(ranks: usize, code: impl Fn(&Rank) -> Result<T> + Sync) -> Vec<T>
+pub fn on_all<T, F>(ranks: usize, code: F) -> Vec<T>
 where
     T: Serialize + DeserializeOwned + Send + Clone + PartialEq + Debug,
+    F: Fn(&Rank) -> Result<T> + Sync,
 {
-    run_alike(ranks, &|world| world, &code)
+    on_all_with(ranks, |world| world, code)
 }
 
 /// Does what [`on_all`] does, in worlds configured by `configure`.
 #[track_caller]
-pub fn on_all_with<T>(
-    ranks: usize,
-    configure: impl Fn(World) -> World,
-    code: impl Fn(&Rank) -> Result<T> + Sync,
-) -> Vec<T>
+pub fn on_all_with<T, F>(ranks: usize, configure: impl Fn(World) -> World, code: F) -> Vec<T>
 where
     T: Serialize + DeserializeOwned + Send + Clone + PartialEq + Debug,
+    F: Fn(&Rank) -> Result<T> + Sync,
 {
-    run_alike(ranks, &configure, &code)
-}
-
-#[track_caller]
-fn run_alike<T>(ranks: usize, configure: &dyn Fn(World) -> World, code: Code<'_, T>) -> Vec<T>
-where
-    T: Serialize + DeserializeOwned + Send + Clone + PartialEq + Debug,
-{
-    let all = run_code(ranks, configure, code);
+    let all = run_on_all_with(ranks, configure, code);
     let processes = all.processes.unwrap_or_else(|e| panic!("{ranks} processes: {e}"));
     let threads = all.threads.unwrap_or_else(|e| panic!("{ranks} threads: {e}"));
     let heap = all.heap.unwrap_or_else(|e| panic!("{ranks} threads on the heap: {e}"));
