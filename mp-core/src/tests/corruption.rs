@@ -178,6 +178,14 @@ impl Busy {
         words
     }
 
+    /// Returns the offsets of the words of the block that holds the world's state and its ranks'.
+    fn words_of_the_world(&self) -> Vec<u64> {
+        let heap = self.world.segment.heap().lock(2, |_| false).unwrap();
+        let is_world = |block: &&BlockInfo| block.kind == BlockKind::World;
+        let world = *heap.blocks().unwrap().iter().find(is_world).unwrap();
+        (world.key.payload()..world.key.payload() + world.len).step_by(4).collect()
+    }
+
     fn word(&self, at: u64) -> &AtomicU32 {
         let place = self.world.segment.range(at, 4, "a word to be spoilt").unwrap();
         // SAFETY: the word is in range, and at a multiple of 4 bytes from an aligned start. All words of a segment are
@@ -263,5 +271,18 @@ proptest! {
             let _ = bury(&busy.world, 1);
         }
         drop(busy);
+    }
+}
+
+/// Every word of the ranks and their world in turn, at the most that it can hold.
+#[test]
+fn no_full_word_of_a_world_crashes_a_call() {
+    let words = Busy::new().words_of_the_world();
+    assert!(words.len() > 100, "{} words", words.len());
+    for at in words {
+        let mut busy = Busy::new();
+        busy.poke_all(&[(at, &Spoilt::Half(u32::MAX))]);
+        (0..25).for_each(|which| busy.call(which, 3));
+        let _ = bury(&busy.world, 1);
     }
 }

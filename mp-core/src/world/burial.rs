@@ -82,7 +82,7 @@ pub(crate) fn bury(context: &Context, rank: u32) -> Result<(), SegmentError> {
         table.store(0, Ordering::Relaxed);
     }
     // The others may have waited only for this rank to leave the round.
-    let left = context.world()?.rounds.load(Ordering::Relaxed) + 1;
+    let left = context.world()?.rounds.load(Ordering::Relaxed).wrapping_add(1);
     renewal::end_round(context, left)
 }
 
