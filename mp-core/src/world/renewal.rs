@@ -38,7 +38,9 @@ fn is_first(seen_over: &AtomicU32, left: u32, is_over: impl FnOnce() -> bool) ->
     fence(Ordering::SeqCst);
     // AcqRel: the next call for the next round comes after all that this one has seen.
     is_over()
-        && seen_over.compare_exchange(left.wrapping_sub(1), left, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        && seen_over
+            .compare_exchange(left.wrapping_sub(1), left, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
 }
 
 /// Returns whether the others must wait until this rank of their node leaves the round.
