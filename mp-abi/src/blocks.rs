@@ -59,7 +59,9 @@ impl<'a> Blocks<'a> {
 
     /// Copies the data of all blocks to the program's memory.
     pub fn store(self) {
-        if let Bytes::Copy(copy) = &self.bytes {
+        if let Bytes::Copy(copy) = &self.bytes
+            && !copy.is_empty()
+        {
             for (block, range) in self.blocks.iter().zip(self.ranges) {
                 block.unpack(&copy[range]);
             }
@@ -157,17 +159,25 @@ impl Placed {
         Self { memory: None, ranges: packed(lengths()) }
     }
 
-    /// Does the same for blocks that lie one after the other, as they mostly do.
+    /// Does the same for blocks that lie one after the other, as they mostly do. Empty blocks may lie anywhere.
     fn in_order<'a>(mut blocks: impl Iterator<Item = Data<'a>>) -> Option<Self> {
-        let (mut first, mut end) = (None, 0);
+        let (mut first, mut end) = (0, 0);
         let mut ranges = Vec::with_capacity(blocks.size_hint().0);
         blocks.try_for_each(|block| {
-            let start = block.start()?;
-            let offset = start.checked_sub(*first.get_or_insert(start))?;
-            ranges.push(offset..offset + block.bytes());
-            (std::mem::replace(&mut end, offset + block.bytes()) == offset).then_some(())
+            let bytes = block.bytes();
+            if bytes > 0 {
+                let start = block.start()?;
+                if end == 0 {
+                    first = start;
+                } else if start.checked_sub(first)? != end {
+                    return None;
+                }
+            }
+            ranges.push(end..end + bytes);
+            end += bytes;
+            Some(())
         })?;
-        (end > 0).then_some(Self { memory: Some((first?, end)), ranges })
+        Some(Self { memory: (end > 0).then_some((first, end)), ranges })
     }
 }
 
@@ -187,6 +197,27 @@ fn span(starts: &[usize], lengths: impl Iterator<Item = usize>) -> Option<(usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{constants::MPI_BYTE, types::Count};
+
+    #[test]
+    fn empty_blocks_may_lie_anywhere() {
+        let memory = [0u8; 64];
+        let base = (&raw const memory).expose_provenance();
+        let placed = |blocks: &[(usize, usize)]| {
+            let place = |place: usize| (&raw const memory[place]).cast();
+            // SAFETY: the blocks are in the memory.
+            let block = |&(at, bytes)| unsafe { Data::new(place(at), bytes as Count, MPI_BYTE) };
+            let Placed { memory, ranges } = Placed::of(blocks.iter().map(|at| block(at).unwrap()));
+            let memory = memory.map(|(first, bytes)| (first - base, bytes));
+            (memory, ranges.iter().map(|range| (range.start, range.end)).collect::<Vec<_>>())
+        };
+        let in_order = placed(&[(40, 0), (8, 4), (0, 0), (12, 8), (4, 0)]);
+        assert_eq!(in_order, (Some((8, 12)), vec![(0, 0), (0, 4), (4, 4), (4, 12), (12, 12)]));
+        assert_eq!(placed(&[(9, 0), (3, 0)]), (None, vec![(0, 0); 2]));
+        assert_eq!(placed(&[]), (None, vec![]));
+        assert_eq!(placed(&[(8, 8), (0, 8)]), (Some((0, 16)), vec![(8, 16), (0, 8)]));
+        assert_eq!(placed(&[(8, 8), (20, 4)]), (None, vec![(0, 8), (8, 12)]));
+    }
 
     #[test]
     fn spans() {

@@ -33,6 +33,8 @@ type Result<T> = std::result::Result<T, Error>;
 
 /// A collective operation with what the program has given for it.
 pub(crate) enum Collective {
+    /// Is done: no rank has any elements.
+    Nothing,
     Barrier,
     Broadcast {
         data: Kept,
@@ -298,7 +300,11 @@ impl<T: Plain> Placement<T> {
     unsafe fn loaded(kept: &KeptBlocks) -> Self {
         // SAFETY: the caller says so.
         let mut all = unsafe { Self::room(kept) };
-        (0..kept.count()).for_each(|block| all.load(block, kept));
+        if let Elements::Copy(copy) = &all.elements
+            && !copy.is_empty()
+        {
+            (0..kept.count()).for_each(|block| all.load(block, kept));
+        }
         all
     }
 
@@ -454,6 +460,7 @@ impl Collective {
                 let (bytes, range) = (*bytes, range.clone());
                 Some(Box::new(Combining { exchange, vectors, bytes, range, combined, result }))
             }
+            Self::Nothing => None,
             Self::Barrier => one(all_ranks()?.barrier(), |()| ()),
             Self::Broadcast { data, root } => {
                 let (data, root) = (data.clone(), *root);

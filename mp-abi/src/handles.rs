@@ -7,6 +7,15 @@ use crate::{
     types::Handle,
 };
 
+/// A completed send or collective operation has this address as its request: all of them are one.
+static SENT: u64 = 0;
+
+/// Returns the request of all completed sends, and of other operations that have nothing to say and no error.
+#[inline]
+pub fn sent() -> Handle {
+    (&raw const SENT).cast_mut().cast()
+}
+
 /// An array of handles of the program.
 #[derive(Clone, Copy, Debug)]
 pub enum Handles {

@@ -27,6 +27,7 @@ use crate::{
     error::{Class, Error},
     generalized::{self, Functions, Generalized},
     going::Going,
+    handles::sent,
     order::Order,
     partitioned::{self, Partitioned},
     splitting,
@@ -34,14 +35,6 @@ use crate::{
     threads::{self, wait_all},
     types::Handle,
 };
-
-/// A completed send or collective operation has this address as its request: all of them are one.
-static SENT: u64 = 0;
-
-/// Returns the request of all completed sends, and of other operations that have nothing to say and no error.
-pub(crate) fn sent() -> Handle {
-    (&raw const SENT).cast_mut().cast()
-}
 
 /// An operation that is under way.
 enum Active {

@@ -6,8 +6,9 @@
 //! | 29 to 26 | the kind of object |
 //! | 25 to 0 | the [index](crate::slots) of an object of the program |
 //!
-//! Requests and messages have one handle each, and a wait makes it null. Other objects may have several handles, which
-//! programs free one by one: each gives the same number, and the number ends with the last.
+//! Requests and messages have one handle each, and a wait makes it null. All sends that were complete at once are one
+//! request, whose number is that of MPICH for the same. Other objects may have several handles, which programs free one
+//! by one: each gives the same number, and the number ends with the last.
 
 use std::{
     collections::HashMap,
@@ -16,12 +17,18 @@ use std::{
     sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-use mp_abi::{constants::MPI_FILE_NULL, types::Handle};
+use mp_abi::{constants::MPI_FILE_NULL, handles::sent, types::Handle};
 
-use crate::{kinds::Kind, values::NUMBERS};
+use crate::{
+    kinds::{Kind, Request},
+    values::NUMBERS,
+};
 
 /// A handle that nothing has, in place of those that are none of the kind that is expected.
 const NOTHING: Handle = without_provenance_mut(4095);
+
+/// The number of the request of all sends that were complete at once: a predefined one of the kind of requests.
+const SENT: c_int = 0x6c00_0000;
 
 /// Handles below this one are predefined.
 const FIRST: usize = 4096;
@@ -51,6 +58,7 @@ fn index<K: Kind>(number: c_int) -> Option<u32> {
 pub fn handle<K: Kind>(number: c_int) -> Handle {
     match index::<K>(number) {
         Some(index) => K::slots().get(index).unwrap_or(NOTHING),
+        None if K::BITS == Request::BITS && number == SENT => sent(),
         None => K::predefined(number).map_or(NOTHING, without_provenance_mut),
     }
 }
@@ -61,6 +69,9 @@ pub fn number<K: Kind>(handle: Handle) -> c_int {
     let address = handle.addr();
     if address < FIRST {
         return NUMBERS.get(address).copied().unwrap_or_default();
+    }
+    if K::BITS == Request::BITS && handle == sent() {
+        return SENT;
     }
     let make = || ((3 << 4 | K::BITS) << 26 | K::slots().insert(handle)) as c_int;
     if !K::IS_SHARED {
@@ -153,6 +164,15 @@ mod tests {
         assert_eq!(handle::<Op>(first), NOTHING);
         assert_eq!(handle::<Comm>(first), NOTHING);
         end::<Op>(first);
+    }
+
+    #[test]
+    fn complete_sends_are_one_request() {
+        assert_eq!(number::<Request>(sent()), SENT);
+        assert_eq!(handle::<Request>(SENT), sent());
+        end::<Request>(SENT);
+        assert_eq!(handle::<Request>(SENT), sent());
+        assert_eq!(handle::<Comm>(SENT), NOTHING);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::{
     buffered,
     comm::within,
     constants::MPI_COMM_WORLD,
+    handles::sent,
     program::{plainly, put},
-    request,
     types::{Count, Handle},
 };
 
@@ -41,7 +41,7 @@ pub unsafe fn buffer_flush() -> c_int {
 /// `MPI_Buffer_iflush`. There is nothing to wait for, because the buffer is empty.
 pub unsafe fn buffer_iflush(request: *mut Handle) -> c_int {
     // SAFETY: the program gives a place for the request.
-    plainly("MPI_Buffer_iflush", || unsafe { put(request, request::sent()) })
+    plainly("MPI_Buffer_iflush", || unsafe { put(request, sent()) })
 }
 
 /// `MPI_Comm_attach_buffer`.
@@ -70,5 +70,5 @@ pub unsafe fn comm_flush_buffer(comm: Handle) -> c_int {
 /// `MPI_Comm_iflush_buffer`. There is nothing to wait for, because the buffer is empty.
 pub unsafe fn comm_iflush_buffer(comm: Handle, request: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the request.
-    unsafe { within(comm, "MPI_Comm_iflush_buffer", |_| put(request, request::sent())) }
+    unsafe { within(comm, "MPI_Comm_iflush_buffer", |_| put(request, sent())) }
 }

@@ -16,6 +16,7 @@ use crate::{
     error::{Class, Error},
     handles::Handles,
     ints::Ints,
+    op::Op,
     order::Order,
     program::put,
     request::Request,
@@ -154,6 +155,14 @@ impl Blocks {
         is_in_place(self.buffer)
     }
 
+    /// Returns the elements of a block, if all blocks have as many.
+    fn each(&self) -> Option<Elements> {
+        match self.places {
+            Places::Equal { count, datatype } => Some((self.buffer, count, datatype)),
+            _ => None,
+        }
+    }
+
     /// Returns whether none of this many blocks has elements, and it takes no look at each block's type to say so.
     ///
     /// # Safety
@@ -282,6 +291,29 @@ impl Blocks {
     }
 }
 
+/// Returns whether an operation is done at once, because no rank has any elements. All ranks have as many as these.
+///
+/// # Safety
+/// See [`Data::new`].
+unsafe fn is_empty(comm: &Comm, (buffer, count, datatype): Elements) -> Result<bool> {
+    if count != 0 {
+        return Ok(false);
+    }
+    // SAFETY: the caller says so.
+    unsafe { Data::new(buffer, count, datatype)? };
+    comm.is_empty(0)
+}
+
+/// Does the same for blocks of all ranks, of which only the root has the blocks. Other ranks have their own elements.
+///
+/// # Safety
+/// See [`Data::new`].
+unsafe fn are_empty(comm: &Comm, all: Blocks, own: Elements, root: usize) -> Result<bool> {
+    let Some(block) = all.each() else { return Ok(false) };
+    // SAFETY: the caller says so.
+    unsafe { is_empty(comm, if comm.rank as usize == root { block } else { own }) }
+}
+
 /// Returns the elements, unless they are `MPI_IN_PLACE`.
 unsafe fn kept((buffer, count, datatype): Elements) -> Result<Option<Kept>> {
     match is_in_place(buffer) {
@@ -373,7 +405,12 @@ pub(super) unsafe fn broadcast(
     }
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
-    Ok(Collective::Broadcast { data: unsafe { Kept::new(buffer, count, datatype)? }, root })
+    unsafe {
+        Ok(match is_empty(comm, (buffer, count, datatype))? {
+            true => Collective::Nothing,
+            false => Collective::Broadcast { data: Kept::new(buffer, count, datatype)?, root },
+        })
+    }
 }
 
 pub(super) unsafe fn gather(
@@ -394,6 +431,9 @@ pub(super) unsafe fn gather(
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
+        if are_empty(comm, all, own, root)? {
+            return Ok(Collective::Nothing);
+        }
         let all = match comm.rank as usize == root {
             true => all.of_ranks(comm)?,
             false => all.of_root()?,
@@ -422,6 +462,9 @@ pub(super) unsafe fn scatter(
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
+        if are_empty(comm, all, own, root)? {
+            return Ok(Collective::Nothing);
+        }
         let all = match comm.rank as usize == root {
             true => all.of_ranks(comm)?,
             false => all.of_root()?,
@@ -438,6 +481,11 @@ pub(super) unsafe fn all_gather(comm: &Comm, own: Elements, all: Blocks) -> Resu
         if comm.is_inter() {
             let peers = comm.peers as usize;
             return Ok(between(comm, vec![elsewhere(own)?; peers], all.kept(peers)?));
+        }
+        if let Some(block) = all.each()
+            && is_empty(comm, block)?
+        {
+            return Ok(Collective::Nothing);
         }
         let (own, all) = (kept(own)?, all.of_ranks(comm)?);
         check_block(comm, own.as_ref(), &all, Direction::ToBlocks)?;
@@ -456,6 +504,11 @@ pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> 
                 false => Ok(between(comm, sent.kept(peers)?, received)),
             };
         }
+        if let Some(block) = received.each()
+            && is_empty(comm, block)?
+        {
+            return Ok(Collective::Nothing);
+        }
         let received = received.of_ranks(comm)?;
         let sent = match sent.is_in_place() {
             true => None,
@@ -472,6 +525,22 @@ pub(super) unsafe fn all_to_all(comm: &Comm, sent: Blocks, received: Blocks) -> 
 
 /// A count, a type and an operation.
 type Reduced = (Count, Handle, Handle);
+
+/// Returns whether there is nothing to combine. Returns an error if the operation is not defined for the type.
+///
+/// # Safety
+/// The handles are those of a type and an operation.
+unsafe fn combines_nothing((count, datatype, op): Reduced) -> Result<bool> {
+    if count != 0 {
+        return Ok(false);
+    }
+    // SAFETY: the caller says so, and there are no elements.
+    unsafe {
+        let nothing = Data::new(null(), count, datatype)?;
+        Op::keep(op)?.on(nothing.datatype(), datatype)?;
+    }
+    Ok(true)
+}
 
 pub(super) unsafe fn reduce(
     comm: &Comm,
@@ -498,6 +567,9 @@ pub(super) unsafe fn reduce(
     let root = comm.root(root)?;
     // SAFETY: the caller says so.
     unsafe {
+        if combines_nothing((count, datatype, op))? {
+            return Ok(Collective::Nothing);
+        }
         if comm.rank as usize != root {
             let own = Kept::new(sent, count, datatype)?;
             let vector = Combined::new(op, &own, datatype)?;
@@ -539,8 +611,13 @@ pub(super) unsafe fn all_reduce(
         }
     }
     // SAFETY: the caller says so.
-    let (vector, own, result) = unsafe { vectors(buffers, what)? };
-    Ok(Collective::AllReduce { vector, own, result })
+    unsafe {
+        if combines_nothing(what)? {
+            return Ok(Collective::Nothing);
+        }
+        let (vector, own, result) = vectors(buffers, what)?;
+        Ok(Collective::AllReduce { vector, own, result })
+    }
 }
 
 pub(super) unsafe fn scan(

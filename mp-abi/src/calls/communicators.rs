@@ -13,10 +13,10 @@ use crate::{
     errhandler::{Handler, Object},
     error::{Class, Error},
     group::Group,
-    handles::Place,
+    handles::{Place, sent},
     info::Info,
     program::{plainly, put, put_text, text},
-    request::{self, Request},
+    request::Request,
     spawning, splitting,
     types::Handle,
 };
@@ -73,7 +73,7 @@ pub unsafe fn comm_idup(comm: Handle, to: Place, request: *mut Handle) -> c_int 
         within(comm, "MPI_Comm_idup", |comm| {
             let attributes = comm.attributes.copy(comm.handle())?;
             let going = duplicating::begin(comm, attributes, to)?;
-            put(request, going.map_or(request::sent(), |going| Request::of(comm, going)))
+            put(request, going.map_or(sent(), |going| Request::of(comm, going)))
         })
     }
 }

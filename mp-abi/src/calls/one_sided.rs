@@ -9,9 +9,9 @@ use crate::{
     constants::MPI_SUCCESS,
     datatype::{data::Data, look},
     error::{Class, Error},
+    handles::sent,
     op::{NO_OP, Op},
     program::put as put_result,
-    request,
     types::{Aint, Count, Handle},
     window::{Win, operations, target::Elements, within},
 };
@@ -51,7 +51,7 @@ unsafe fn at_target(
 unsafe fn complete(request: Option<*mut Handle>) -> Result<()> {
     match request {
         // SAFETY: the caller says so.
-        Some(request) => unsafe { put_result(request, request::sent()) },
+        Some(request) => unsafe { put_result(request, sent()) },
         None => Ok(()),
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     datatype::look,
     errhandler::Object,
     error::{Class, Error},
+    handles::sent,
     program::{plainly, put},
     request::{self, Request, advance_freed, complete},
     threads::{are_many, wait_all, wait_any, wait_some},
@@ -46,7 +47,7 @@ unsafe fn finish(at: *mut Handle, status: *mut Status) -> Result<(), Error> {
     unsafe {
         let completed = match Request::look(*at)? {
             Some(request) if request.is_active() => Some(request.finish()),
-            None if *at == request::sent() => Some(Completed::EMPTY),
+            None if *at == sent() => Some(Completed::EMPTY),
             _ => None,
         };
         complete(at);
@@ -64,7 +65,7 @@ unsafe fn finish(at: *mut Handle, status: *mut Status) -> Result<(), Error> {
 pub unsafe fn wait(request: *mut Handle, status: *mut Status) -> c_int {
     // SAFETY: the program gives the address of a request's handle, and a status or null.
     unsafe {
-        if !request.is_null() && *request == request::sent() {
+        if !request.is_null() && *request == sent() {
             *request = MPI_REQUEST_NULL;
             Completed::EMPTY.write(status);
             return MPI_SUCCESS;
@@ -166,7 +167,7 @@ unsafe fn look_at(handle: Handle, status: *mut Status) -> Result<Option<bool>, E
     // SAFETY: the caller says so.
     unsafe {
         match Request::look(handle)? {
-            None if handle == request::sent() => {
+            None if handle == sent() => {
                 Completed::EMPTY.write(status);
                 Ok(Some(true))
             }
@@ -282,7 +283,7 @@ impl<'a> Several<'a> {
         for (place, &handle) in handles.iter().enumerate() {
             // SAFETY: the caller says so.
             let is_active = match unsafe { Request::look(handle)? } {
-                None => handle == request::sent(),
+                None => handle == sent(),
                 Some(request) if !request.is_active() => false,
                 Some(request) => match (request.is_collective(), request.pending()) {
                     (_, None) => true,
@@ -499,7 +500,7 @@ unsafe fn settled_at_once(
     advance_freed();
     // SAFETY: the caller says so.
     let handles = unsafe { array(requests, count).ok()? };
-    let open = |&handle: &Handle| handle != request::sent() && handle != MPI_REQUEST_NULL;
+    let open = |&handle: &Handle| handle != sent() && handle != MPI_REQUEST_NULL;
     let count = handles.iter().rposition(open).map_or(0, |last| last + 1);
     let settle = |place: usize, last| {
         // SAFETY: the caller says so.
@@ -637,7 +638,7 @@ unsafe fn finish_some(
         for (place, &handle) in handles.iter().enumerate() {
             // SAFETY: as above.
             let is_done = match unsafe { Request::look(handle)? } {
-                None => handle == request::sent(),
+                None => handle == sent(),
                 Some(request) => request.is_active() && request.pending().is_none(),
             };
             if is_done && !done.contains(&place) {

@@ -16,10 +16,10 @@ use crate::{
     everyone::all,
     founding::{Founders, tag_of_text},
     group::Group,
+    handles::sent,
     info::Info,
     life::{begin_session, end_session, has_threads},
     program::{plainly, put, put_terminated, text},
-    request,
     session::{PROCESS_SETS, Session, thread_level_of},
     types::{Count, Handle},
 };
@@ -220,7 +220,7 @@ pub unsafe fn session_flush_buffer(session: Handle) -> c_int {
 /// `MPI_Session_iflush_buffer`. There is nothing to wait for, because the buffer is empty.
 pub unsafe fn session_iflush_buffer(session: Handle, request: *mut Handle) -> c_int {
     // SAFETY: the program gives a valid handle, and a place for the request.
-    unsafe { within(session, "MPI_Session_iflush_buffer", |_| put(request, request::sent())) }
+    unsafe { within(session, "MPI_Session_iflush_buffer", |_| put(request, sent())) }
 }
 
 /// The error handler for a communicator that is not there yet.
