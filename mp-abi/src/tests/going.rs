@@ -1,12 +1,18 @@
 //! Nonblocking collective operations among other calls.
 
+use mp_collectives::communicator::Check;
+
 use super::*;
 use crate::{
     calls::{
         collectives::*, communicators::comm_dup, nonblocking_collectives::*,
         persistent_collectives::*, point_to_point::*, requests::*,
     },
-    constants::{MPI_MAX, MPI_REQUEST_NULL, MPI_SUCCESS, MPI_SUM, MPI_UNDEFINED},
+    constants::{
+        MPI_BAND, MPI_ERR_COUNT, MPI_ERR_OP, MPI_ERR_ROOT, MPI_MAX, MPI_REQUEST_NULL, MPI_SUCCESS,
+        MPI_SUM, MPI_UNDEFINED,
+    },
+    handles::sent,
 };
 
 const SIZES: [usize; 5] = [1, 2, 3, 5, 8];
@@ -178,4 +184,47 @@ fn what_is_empty_at_one_rank_alone_is_noticed() {
             unsafe { Comm::release(copy).unwrap() };
         }
     });
+}
+
+/// Nothing is left of an operation without elements, unless the ranks compare their calls. Its arguments are checked in any
+/// case.
+#[test]
+fn operations_without_elements_are_done_at_once() {
+    for (size, check) in SIZES.into_iter().flat_map(|size| [(size, Check::Off), (size, Check::On)])
+    {
+        on_ranks(size, |comm, _, size| {
+            // SAFETY: the handle is that of a communicator.
+            unsafe { Comm::look(comm) }.unwrap().communicator.joint().set_check(check);
+            let (int, mut none) = (predefined(INT), [0i32; 0]);
+            let (from, to) = (address(&mut none), address(&mut [0i32; 0]));
+            let mut one = null_mut();
+            let done = |request: &mut Handle| {
+                assert!(check == Check::On || *request == sent());
+                ok!(wait(request, NONE));
+                assert_eq!(*request, MPI_REQUEST_NULL);
+            };
+            for root in 0..size as c_int {
+                ok!(ibcast(to, 0, int, root, comm, &mut one));
+                done(&mut one);
+                ok!(igather(from, 0, int, to, 0, int, root, comm, &mut one));
+                done(&mut one);
+                ok!(iscatter(from, 0, int, to, 0, int, root, comm, &mut one));
+                done(&mut one);
+                ok!(ireduce(from, to, 0, int, MPI_SUM, root, comm, &mut one));
+                done(&mut one);
+            }
+            ok!(iallgather(from, 0, int, to, 0, int, comm, &mut one));
+            done(&mut one);
+            ok!(ialltoall(from, 0, int, to, 0, int, comm, &mut one));
+            done(&mut one);
+            ok!(iallreduce(from, to, 0, int, MPI_SUM, comm, &mut one));
+            done(&mut one);
+            let (wrong, real) = (size as c_int, predefined(DOUBLE));
+            fails!(MPI_ERR_ROOT, ibcast(to, 0, int, wrong, comm, &mut one));
+            fails!(MPI_ERR_ROOT, igather(from, 0, int, to, 0, int, wrong, comm, &mut one));
+            fails!(MPI_ERR_COUNT, iallgather(from, -1, int, to, -1, int, comm, &mut one));
+            fails!(MPI_ERR_OP, iallreduce(from, to, 0, real, MPI_BAND, comm, &mut one));
+            fails!(MPI_ERR_OP, ireduce(from, to, 0, real, MPI_BAND, 0, comm, &mut one));
+        });
+    }
 }
